@@ -53,7 +53,7 @@ def has_stalled(
       values: the metric in each evaluation, ordered by step. None or NaN is never better.
       direction: `min` or `max`.
       patience: 1 or more.
-      min_delta: a smaller change than this is no improvement. Several small ones together are one,
+      min_delta: a smaller change than this does not count. Several small ones together do,
         because each value is compared with the last improvement.
     """
     best = math.nan

@@ -38,7 +38,7 @@ def flag_of(name: str) -> str:
 
 
 def all_paths(program: Program, data: Data, spec: FeatureSpec) -> dict[str, list[str]]:
-    """The files of all evaluation sets: `eval_paths` by `FLAG`, and the others by `flag_of`."""
+    """The files of all evaluation sets: `eval_paths` by `FLAG`, and other sets by `flag_of`."""
     days = data.days_of("eval")
     others = {
         flag_of(name): files.expand(patterns, flag=flag_of(name), days=days)

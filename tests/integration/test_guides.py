@@ -24,13 +24,15 @@ from tests.integration import guides
 pytestmark = pytest.mark.ci
 
 COUNTS = {
-    "damaged_data": 1, "data": 4, "distributed": 1, "exports": 6, "first_spec": 8, "item_index": 3,
+    "damaged_data": 1, "data": 4, "distributed": 1, "evaluation": 1,
+    "exports": 6, "first_spec": 8, "item_index": 3,
     "keras": 1, "logs": 6, "models": 1, "next_item": 3, "own_rows": 2, "serving": 1,
     "tables": 3, "training": 6, "troubleshooting": 1, "tuning_speed": 3,
 }  # fmt: skip
 
 # Pages whose modes have other tests in `.ci/run`.
-NIGHTLY = ("data", "distributed", "exports", "first_spec", "item_index", "keras", "logs",
+NIGHTLY = ("data", "distributed", "evaluation",
+           "exports", "first_spec", "item_index", "keras", "logs",
            "next_item", "own_rows", "tables", "training", "tuning_speed")  # fmt: skip
 
 
@@ -78,6 +80,13 @@ def check_training(home, printed):
     for name in re.findall(r"^  ([\w./]+)", listed, re.M):
         top = name.split("/")[0]
         assert any(output.startswith(top.rstrip("*-")) for output in outputs), name
+
+
+def check_evaluation(home, printed):
+    result = json.loads((home / "runs/sets/result.json").read_text())
+    (best,) = re.findall(r"^best evaluation: auc/click (\S+) \(test (\S+)\) at step", printed, re.M)
+    assert best[0] == f"{result['best']['metrics']['auc/click']:.4f}"
+    assert best[1] == f"{result['best']['eval_sets']['test']['metrics']['auc/click']:.4f}"
 
 
 def check_exports(home, printed):
@@ -134,6 +143,7 @@ RESULTS = {
     "logs": check_logs,
     "next_item": check_next_item,
     "training": check_training,
+    "evaluation": check_evaluation,
     "exports": check_exports,
     "serving": check_serving,
 }

@@ -65,9 +65,9 @@ class Data(Settings):
         (),
         "TFRecord files to evaluate on. Each evaluation reads all of them. Several sets get names: "
         "a/*.tfrecord,test=b/*.tfrecord,newcomers=c/*.tfrecord. The set without a name, or else "
-        "the first one, judges the model: for the best export, early stopping and gates. The "
-        "others are only measured. A name has small letters, digits and _. dt=... is a path, and "
-        "so is country=... if such a file or folder exists.",
+        "the first one, judges the model: for the best export, early stopping and gates. All "
+        "other sets are only measured. A name has small letters, digits and _. dt=... is a path, "
+        "and so is country=... if such a file or folder exists.",
         changes="scores",
         named=True,
     )
@@ -132,7 +132,7 @@ class Data(Settings):
         return tuple(of_day for p in patterns for of_day in files.of_days(p, window))
 
     def plain(self, field: str) -> tuple[str, ...]:
-        """The patterns of a setting with files; of `eval_files`, those that judge."""
+        """The patterns of a setting with files; of `eval_files`, only of the set that judges."""
         patterns: tuple[str, ...] = getattr(self, field)
         return self.judging_files if field == "eval_files" else patterns
 
@@ -148,7 +148,7 @@ class Data(Settings):
         return {str(name): patterns for name, patterns in others}
 
     def _sets(self) -> dict[Optional[str], tuple[str, ...]]:
-        """The patterns of all evaluation sets, first those of the set that judges."""
+        """The patterns of all evaluation sets. The set that judges is the first one."""
         sets: dict[Optional[str], tuple[str, ...]] = {}
         for name, pattern in map(files.named, self.eval_files):
             sets[name] = (*sets.get(name, ()), pattern)

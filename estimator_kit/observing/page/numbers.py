@@ -15,7 +15,6 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Optional
 
 import tensorflow as tf
@@ -89,10 +88,10 @@ class Numbers:
     importance: Optional[Importance]
     flops: Optional[Flops]
     tables: Sequence[Table]
-    eval_sets: Mapping[str, Sequence[tuple[int, Mapping[str, Optional[float]]]]] = MappingProxyType(
-        {}
+    eval_sets: Mapping[str, Sequence[tuple[int, Mapping[str, Optional[float]]]]] = (
+        dataclasses.field(default_factory=dict)
     )
-    params: Mapping[str, JsonValue] = MappingProxyType({})
+    params: Mapping[str, JsonValue] = dataclasses.field(default_factory=dict)
 
     @property
     def rows_a_step(self) -> Optional[int]:

@@ -4,7 +4,7 @@
     metrics = trained.evaluate(others.reading(eval_input), hooks=[curves_hook, others])
     others.metrics       # {"test": {"auc/click": 0.75, ...}}
 
-The set that judges is evaluated as without this hook. The others are read in the same session
+The set that judges is evaluated as without this hook. All other sets are read in the same session
 before it: their data sets start the iterator of the same graph again, and after each of them the
 local variables, which are the state of metrics, get their first values back. So another set costs
 its rows, and no graph, checkpoint or session. The hooks of a model see the rows of the judging set.
@@ -65,7 +65,7 @@ class OtherSets(tf.compat.v1.train.SessionRunHook):
         self._initializer: Optional[Any] = None
 
     def reading(self, judging: EvalInput, cache: Optional[RowCache] = None) -> InputFn:
-        """The input_fn of an evaluation: of the judging set, and prepared for the others."""
+        """The input_fn of an evaluation: of the judging set, and prepared for the other sets."""
         input_fn = judging.input_fn(cache)
         if not self._others:
             return input_fn

@@ -139,7 +139,7 @@ class CurvesHook(tf.compat.v1.train.SessionRunHook):
         self.write(session, self._name)
 
     def write(self, session: Any, name: str) -> None:
-        """Writes the curves of the rows so far, as those of the evaluation with this name."""
+        """Writes the curves of the rows so far, for the evaluation with this name."""
         totals, step = session.run([[each.total for each in self._observed], self._step])
         # Where a prediction was NaN, the curve is undefined.
         defined = [

@@ -125,7 +125,7 @@ def test_a_result_is_kept_with_null_for_what_json_lacks(tmp_path):
         "rows_evaluated": 0, "bad_data": {}, "error": None, "rows_selected": {},
         "rows_lost": 0, "steps_planned": None,
         "input_cache": {}, "metrics_left_out": {}, "input_profile": {}, "profile": {}, "task": None,
-        "scores": None, "eval_sets": {}, "best": None,
+        "scores": None, "eval_sets": {}, "best": None, "reference_models": None,
     }  # fmt: skip
 
 
