@@ -6,10 +6,9 @@ import types
 
 import pytest
 
-from estimator_kit.commands import train
+from estimator_kit.commands import reference_models, train
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.modes import command_of
-from estimator_kit.commands import reference_models
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.result import (
     ComparedObjective,
@@ -139,3 +138,27 @@ def test_a_finished_training_is_compared_and_ends_well(tmp_path, monkeypatch):
     assert told == ["summary", "No reference models: for this test", "end"]
     with pytest.raises(NothingToDo):
         train.run(command_with(**values, reference_models=()), told.append)
+
+
+def test_rows_of_the_set_test_are_compared(monkeypatch):
+    """The rows that judge have chosen the export."""
+    seen = {}
+    screened = types.SimpleNamespace(files={"--train_files": ["t"], "--eval_files, set test": ["x"]},
+                                     damaged={})  # fmt: skip
+    monkeypatch.setattr(reference_models.bad_data, "screen", lambda *arguments: screened)
+    monkeypatch.setattr(reference_models.files, "expand", lambda paths, **named: list(paths))
+    monkeypatch.setattr(
+        reference_models, "all_paths",
+        lambda *arguments: {"--eval_files": ["e"], "--eval_files, set test": ["x"]},
+    )  # fmt: skip
+
+    def compare(spec, export, train_files, eval_files, names, **named):
+        seen.update(train=train_files, evaluated=eval_files, names=names)
+        return ReferenceModels(export=export)
+
+    monkeypatch.setattr(reference_models.references, "compare", compare)
+    result = RunResult(mode="train_and_evaluate", exports={"final": "e/1"})
+    command = command_with(eval_files=("e", "test=x"))
+    found = reference_models._compared(command, None, result)
+    assert seen == {"train": ["t"], "evaluated": ["x"], "names": ("constant",)}
+    assert found.eval_set == "--eval_files, set test"
