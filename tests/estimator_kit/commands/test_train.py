@@ -51,11 +51,11 @@ def test_page_and_services_come_before_the_error_of_a_measurement(monkeypatch):
 
 
 def command_with(**values):
-    config = ExperimentConfig(
-        spec="s", eval_files=("e",), max_steps=1,
-        **{"model_dir": "m", "train_files": ("t",), "reference_models": ("constant",), **values},
-    )  # fmt: skip
-    return command_of(config)
+    defaults = {
+        "spec": "s", "model_dir": "m", "train_files": ("t",), "eval_files": ("e",),
+        "max_steps": 1, "reference_models": ("constant",),
+    }  # fmt: skip
+    return command_of(ExperimentConfig(**{**defaults, **values}))
 
 
 def test_what_fails_is_in_the_result_and_not_an_error(tmp_path, monkeypatch):
