@@ -143,8 +143,8 @@ def test_a_finished_training_is_compared_and_ends_well(tmp_path, monkeypatch):
 def test_rows_of_the_set_test_are_compared(monkeypatch):
     """The rows that judge have chosen the export."""
     seen = {}
-    screened = types.SimpleNamespace(files={"--train_files": ["t"], "--eval_files, set test": ["x"]},
-                                     damaged={})  # fmt: skip
+    files = {"--train_files": ["t"], "--eval_files, set test": ["x"]}
+    screened = types.SimpleNamespace(files=files, damaged={})
     monkeypatch.setattr(reference_models.bad_data, "screen", lambda *arguments: screened)
     monkeypatch.setattr(reference_models.files, "expand", lambda paths, **named: list(paths))
     monkeypatch.setattr(
