@@ -127,6 +127,7 @@ class ReferenceModels(documents.Part):
 
     Attributes:
       export: the SavedModel of the model that is compared.
+      eval_set: the evaluation rows: `--eval_files`, or `--eval_files, set test`.
       train_rows: the rows that the reference models learned from.
       train_rows_of: how many rows the training files have. If it is more, a sample was read.
       eval_rows, eval_rows_of: the same for the rows of the comparison.
@@ -136,6 +137,7 @@ class ReferenceModels(documents.Part):
     """
 
     export: Optional[str] = None
+    eval_set: str = "--eval_files"
     train_rows: int = 0
     train_rows_of: int = 0
     eval_rows: int = 0

@@ -9,9 +9,12 @@ from estimator_kit.config.modes import Train
 from estimator_kit.result import ReferenceModels, RunResult, read_result, result_path
 from estimator_kit.scoring.references import references
 from estimator_kit.training import bad_data
-from estimator_kit.training.eval_input import eval_paths
+from estimator_kit.training.eval_input import FLAG, all_paths, flag_of
 from feature_specs.spec import FeatureSpec
 from input_pipelines.reading import files
+
+# The evaluation set on which a model is compared, if --eval_files names it.
+TEST = "test"
 
 _log = logging.getLogger("estimator_kit")
 
@@ -48,20 +51,20 @@ def _compared(command: Train, spec: FeatureSpec, result: RunResult) -> Reference
             text = f"They read the rows of --train_files, and this training has {flag}."
             return ReferenceModels(export=result.export_path, error=text)
     _log.info("comparing with reference models: %s", ", ".join(command.exports.reference_models))
-    paths = {
-        "--train_files": files.expand(
-            data.train_files, flag="--train_files", days=data.days_of("train")
-        ),
-        "--eval_files": eval_paths(command.program, data, spec),
-    }
+    # The rows that judge have also chosen the export, which would help the model.
+    judged = flag_of(TEST) if TEST in data.other_sets else FLAG
+    train_files = files.expand(data.train_files, flag="--train_files", days=data.days_of("train"))
+    eval_files = all_paths(command.program, data, spec)[judged]
+    paths = {"--train_files": train_files, judged: eval_files}
     screened = bad_data.screen(command.program, command.reading, spec, paths)
     reading = command.reading
-    return references.compare(
+    compared = references.compare(
         spec,
         result.export_path,
         screened.files["--train_files"],
-        screened.files["--eval_files"],
+        screened.files[judged],
         command.exports.reference_models,
         damaged=screened.damaged,
         eval_rows=reading.eval_steps and reading.eval_steps * reading.eval_batch_size,
     )
+    return compared.model_copy(update={"eval_set": judged})

@@ -66,9 +66,10 @@ def _sentences(
     assert entry.metric is not None
     model, (noun, verb) = _number(entry.model.get(entry.metric)), _NAMES[best.name]
     reference = best.reference
+    value = _number(reference.metrics[entry.metric])
     text = (
         f"{entry.metric}/{name} is {model} on {_rows(compared.eval_rows, compared.eval_rows_of)} "
-        f"of --eval_files; {noun} on the same rows: {_number(reference.metrics[entry.metric])}"
+        f"of {compared.eval_set}; {noun} on the same rows: {value}"
     )
     if reference.verdict == "none":
         return f"{text}, no difference to see ({_interval(reference)})."

@@ -150,7 +150,8 @@ class Exports(Settings):
         (),
         f"Reference models to compare the export with, of {', '.join(REFERENCE_MODELS)}. At the "
         "end of the training, they learn from up to 200,000 of the same rows, and result.json and "
-        "the report say which is better on --eval_files, with an interval. linear and "
+        "the report say which is better on --eval_files (its set test, if it has one), with an "
+        "interval. linear and "
         "boosted_trees need the extra 'reference'; without it, a line says how to install it, and "
         "the training succeeds all the same. If you add the flag to a training that has finished, "
         "the same command only compares. Needs an exporter.",

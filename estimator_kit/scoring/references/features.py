@@ -3,14 +3,14 @@
     encoder = Encoder(spec, table.features)          # of the training rows
     encoder.for_trees(targets, seed=1)
 
-Numbers stay as they are, and a missing one is NaN. Words and integer ids are categories: with up to
-254 values (what scikit-learn's histograms hold), each is one of the trees. With more values they
-become two kinds of numbers, as users of CatBoost and LightGBM do: the rank of the value by its
-frequency, and the mean of the labels of the training rows with this value. That mean is of four
-fifths of the rows, those that do not have the row itself, and it is drawn to the mean of all rows
-as if 20 more rows had it. Rows of an evaluation get the mean of all training rows. Integers are
-numbers, and categories too if a column reads them as names or they have up to 254 values. A list becomes its length and the mean of its values, or of the label
-means of its words.
+Numbers stay as they are, and a missing one is NaN. Words are categories. Integers are numbers, and
+categories too if a column reads them as names or they have up to 254 values.
+
+Trees of scikit-learn read categories of up to 254 values. Larger ones become two numbers, as users
+of CatBoost and LightGBM do it: the rank of the value by its frequency, and the mean label of the
+training rows with this value. To a training row it gives the mean label of the other four fifths
+of the rows, so that no row sees its label. 20 more rows with the mean label of all rows are added.
+A list becomes its length and the mean of its values, or of the label means of its words.
 
 A linear model gets numbers scaled to mean 0 and standard deviation 1 with a marker for missing
 ones, and a 0 or 1 for each of the frequent values of a category.

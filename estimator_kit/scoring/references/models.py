@@ -132,14 +132,15 @@ class Problem:
         if self.classes is None or self.classes == 2:
             return self.labels[:, np.newaxis]
         shown = min(self.classes, _MOST_MEANS)
-        return (self.labels[:, np.newaxis] == np.arange(shown)).astype(np.float64)
+        has_class: NDArray[np.bool_] = self.labels[:, np.newaxis] == np.arange(shown)
+        return has_class.astype(np.float64)
 
     def answer(self, shares: Floats, present: NDArray[Any]) -> Floats:
         """The answer of the head for shares [rows, present classes] of a classifier."""
         assert self.classes is not None
         whole = np.zeros((len(shares), self.classes))
         whole[:, present.astype(np.int64)] = shares
-        return _logit(np.asarray(whole[:, 1])) if self.head == "binary" else whole
+        return _logit(whole[:, 1]) if self.head == "binary" else whole
 
     def answer_of_numbers(self, numbers: Floats) -> Floats:
         return _logit(numbers) if self.head == "logistic_regression" else numbers

@@ -6,10 +6,9 @@ import types
 
 import pytest
 
-from estimator_kit.commands import train
+from estimator_kit.commands import reference_models, train
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.modes import command_of
-from estimator_kit.commands import reference_models
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.result import (
     ComparedObjective,
@@ -52,11 +51,11 @@ def test_page_and_services_come_before_the_error_of_a_measurement(monkeypatch):
 
 
 def command_with(**values):
-    config = ExperimentConfig(
-        spec="s", eval_files=("e",), max_steps=1,
-        **{"model_dir": "m", "train_files": ("t",), "reference_models": ("constant",), **values},
-    )  # fmt: skip
-    return command_of(config)
+    defaults = {
+        "spec": "s", "model_dir": "m", "train_files": ("t",), "eval_files": ("e",),
+        "max_steps": 1, "reference_models": ("constant",),
+    }  # fmt: skip
+    return command_of(ExperimentConfig(**{**defaults, **values}))
 
 
 def test_what_fails_is_in_the_result_and_not_an_error(tmp_path, monkeypatch):
@@ -139,3 +138,27 @@ def test_a_finished_training_is_compared_and_ends_well(tmp_path, monkeypatch):
     assert told == ["summary", "No reference models: for this test", "end"]
     with pytest.raises(NothingToDo):
         train.run(command_with(**values, reference_models=()), told.append)
+
+
+def test_rows_of_the_set_test_are_compared(monkeypatch):
+    """The rows that judge have chosen the export."""
+    seen = {}
+    files = {"--train_files": ["t"], "--eval_files, set test": ["x"]}
+    screened = types.SimpleNamespace(files=files, damaged={})
+    monkeypatch.setattr(reference_models.bad_data, "screen", lambda *arguments: screened)
+    monkeypatch.setattr(reference_models.files, "expand", lambda paths, **named: list(paths))
+    monkeypatch.setattr(
+        reference_models, "all_paths",
+        lambda *arguments: {"--eval_files": ["e"], "--eval_files, set test": ["x"]},
+    )  # fmt: skip
+
+    def compare(spec, export, train_files, eval_files, names, **named):
+        seen.update(train=train_files, evaluated=eval_files, names=names)
+        return ReferenceModels(export=export)
+
+    monkeypatch.setattr(reference_models.references, "compare", compare)
+    result = RunResult(mode="train_and_evaluate", exports={"final": "e/1"})
+    command = command_with(eval_files=("e", "test=x"))
+    found = reference_models._compared(command, None, result)
+    assert seen == {"train": ["t"], "evaluated": ["x"], "names": ("constant",)}
+    assert found.eval_set == "--eval_files, set test"

@@ -202,7 +202,8 @@ TWICE = "is listed twice. Remove one of them."
         ),
         pytest.param(
             {"reference_models": ("constant", "boosted_tree", "constant")},
-            ["--reference_models: unknown reference model 'boosted_tree'. Did you mean 'boosted_trees'?",
+            ["--reference_models: unknown reference model 'boosted_tree'. Did you mean "
+             "'boosted_trees'?",
              "--reference_models: 'constant' is listed twice. Remove one of them."],
         ),
         pytest.param(
