@@ -102,7 +102,7 @@ def test_metrics_without_a_row_are_undefined():
 
 @pytest.fixture
 def model_of(document):
-    """two_tower whose items have a hashed name and tags. Cities are the users, `lima` is unknown."""
+    """two_tower: the items are hashed names with tags, and the users are cities."""
     document["groups"] = {"user": ["price", "city_hot"], "item": ["user_emb", "tag_emb"]}
     del document["columns"]["city_x_tag"]
 
