@@ -196,7 +196,7 @@ def test_files_without_an_item(tmp_path, model_of):
 @pytest.mark.parametrize("user_id", [None, "city"])
 def test_an_evaluation_equals_numpy(tmp_path, model_of, user_id):
     model, train, later = model_of(user_id=user_id, recall_at=[3]), rows_of(60, 1), rows_of(30, 2)
-    later[0]["user"] = None  # Not an item: a miss.
+    later[0]["user"] = None  # A miss.
     later[0]["click"], later[0]["buy"] = 1, 1
     files = [written(tmp_path, "train", train)], [written(tmp_path, "eval", later)]
     known = catalogue.read(model.spec, model.catalogue_columns, *files)
