@@ -189,7 +189,7 @@ def test_files_without_an_item(tmp_path, model_of):
         catalogue.read(model.spec, model.catalogue_columns, [written(tmp_path, "rows", rows)], [])
     assert str(error.value) == (
         "no row of the training and evaluation files has an id of the column 'user' (model "
-        "parameter item_id), so there is no item to rank. Check its vocabulary."
+        "parameter item_id), so nothing can be ranked. Check its vocabulary."
     )
 
 

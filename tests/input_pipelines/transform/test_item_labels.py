@@ -44,7 +44,7 @@ def read(spec, rows):
 
 
 def test_words_outside_the_catalogue_have_no_item():
-    """Neither an unknown word, nor one that only has a bucket. An empty word is no label."""
+    """Neither an unknown word, nor one that only has a bucket. An empty word is not a label."""
     rows = [(["a", "b", "x"], ["b", "x", "c"]), (["c"], [""])]
     for column in (WORDS, {**WORDS, "oov_buckets": 2}):
         assert read(spec_of(column), rows) == {"next": [[1, NO_ITEM, 2], [NO_LABEL]]}
