@@ -226,7 +226,8 @@ def _first_rows(ids: np.ndarray, place: np.ndarray) -> np.ndarray:
     inside = np.flatnonzero((ids >= 0) & (ids < place.size))
     new = inside[place[ids[inside]] < 0]
     _, first = np.unique(ids[new], return_index=True)
-    return new[np.sort(first)]
+    rows: np.ndarray = new[np.sort(first)]
+    return rows
 
 
 def _took(labels: Mapping[str, tf.Tensor], names: Sequence[str]) -> np.ndarray:
