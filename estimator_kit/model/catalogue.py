@@ -3,9 +3,9 @@
     catalogue = catalogue.read(spec, columns, train_files, eval_files)
     model.catalogue = catalogue       # before the graph of an evaluation is built
 
-The items are those of the training and the evaluation files: each id of the column `item_id`, with
-the features of the first row that has it. Words outside of the vocabulary are not items: rows that
-took one count as misses, and `unknown_item_share` says how many there are. The rows of the training
+The training and the evaluation files have the items: each id of the column `item_id`, with the
+features of the first row that has it. Words outside of the vocabulary are not items: rows that took
+one count as misses, and `unknown_item_share` says how many there are. The rows of the training
 files also tell which items each user has taken.
 
 The graph of an evaluation computes the vectors of all items once, when its session starts: `Ranked`
@@ -191,7 +191,7 @@ def read(
     if not found:
         raise ConfigError(
             f"no row of the training and evaluation files has an id of the column "
-            f"{columns.item_id!r} (model parameter item_id), so there is no item to rank. Check "
+            f"{columns.item_id!r} (model parameter item_id), so nothing can be ranked. Check "
             "its vocabulary."
         )
     together = {key: tf.concat([each[key] for each in found], axis=0) for key in found[0]}
@@ -226,7 +226,8 @@ def _first_rows(ids: np.ndarray, place: np.ndarray) -> np.ndarray:
     inside = np.flatnonzero((ids >= 0) & (ids < place.size))
     new = inside[place[ids[inside]] < 0]
     _, first = np.unique(ids[new], return_index=True)
-    return new[np.sort(first)]
+    rows: np.ndarray = new[np.sort(first)]
+    return rows
 
 
 def _took(labels: Mapping[str, tf.Tensor], names: Sequence[str]) -> np.ndarray:

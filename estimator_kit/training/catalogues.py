@@ -43,7 +43,7 @@ def read(
     if command.data.input_fn is not None:
         _log.warning(
             "%s: the metrics of the catalogue (recall_at) need --train_files, which tell what the "
-            "items are. With --input_fn there are none.",
+            "items are. A run with --input_fn does not report them.",
             command.choice.model,
         )
         return
@@ -75,7 +75,7 @@ def load(model: ModelFn, model_dir: str) -> None:
     model.catalogue = catalogue.load(model_dir, model.spec, model.catalogue_columns)
     if model.catalogue is None:
         _log.warning(
-            "%s does not exist, so there are no metrics of the catalogue (recall_at). "
+            "%s does not exist, so the metrics of the catalogue (recall_at) are left out. "
             "--mode=train_and_evaluate writes it.",
             os.path.join(model_dir, catalogue.FILE),
         )

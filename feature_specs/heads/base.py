@@ -158,7 +158,7 @@ class HeadEntry(Declared):
     def calibrated(self) -> bool:
         """Whether training makes predictions probabilities, or means of the label.
 
-        Otherwise metrics `of_probabilities` are no reason to call a model good or bad.
+        Otherwise, nothing judges the model by metrics `of_probabilities`.
         """
         loss = getattr(self, "loss", None)
         return loss is None or bool(loss.calibrated)

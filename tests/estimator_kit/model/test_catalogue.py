@@ -102,7 +102,7 @@ def test_metrics_without_a_row_are_undefined():
 
 @pytest.fixture
 def model_of(document):
-    """two_tower whose items have a hashed name and tags. Cities are the users, `lima` is unknown."""
+    """two_tower: the items are hashed names with tags, and the users are cities."""
     document["groups"] = {"user": ["price", "city_hot"], "item": ["user_emb", "tag_emb"]}
     del document["columns"]["city_x_tag"]
 
@@ -189,14 +189,14 @@ def test_files_without_an_item(tmp_path, model_of):
         catalogue.read(model.spec, model.catalogue_columns, [written(tmp_path, "rows", rows)], [])
     assert str(error.value) == (
         "no row of the training and evaluation files has an id of the column 'user' (model "
-        "parameter item_id), so there is no item to rank. Check its vocabulary."
+        "parameter item_id), so nothing can be ranked. Check its vocabulary."
     )
 
 
 @pytest.mark.parametrize("user_id", [None, "city"])
 def test_an_evaluation_equals_numpy(tmp_path, model_of, user_id):
     model, train, later = model_of(user_id=user_id, recall_at=[3]), rows_of(60, 1), rows_of(30, 2)
-    later[0]["user"] = None  # Not an item: a miss.
+    later[0]["user"] = None  # A miss.
     later[0]["click"], later[0]["buy"] = 1, 1
     files = [written(tmp_path, "train", train)], [written(tmp_path, "eval", later)]
     known = catalogue.read(model.spec, model.catalogue_columns, *files)

@@ -250,6 +250,30 @@ def test_calibration_is_named_where_it_cannot_be_chance(read, value, positives, 
     assert found.get("calibration", "None").startswith(str(told))
 
 
+def test_only_probabilities_are_called_miscalibrated(read):
+    spec = read.spec
+    click = spec.objectives["click"]
+    loss = type(click).model_validate({"head": "binary", "loss": "hinge"}).loss
+    hinge = click.model_copy(update={"loss": loss})
+    changed_spec = dataclasses.replace(spec, objectives={**spec.objectives, "click": hinge})
+    numbers = {
+        "curves": binary(10_000, 90_000),
+        "evaluations": history(2.0, metric="calibration/click"),
+    }
+    assert "calibration" in changed(read, **numbers)
+    assert "calibration" not in changed(read, **numbers, spec=changed_spec)
+
+
+@pytest.mark.parametrize(("share", "is_told"), [(0.005, False), (0.333, True)])
+def test_items_that_cannot_be_predicted_are_named(read, share, is_told):
+    found = changed(read, evaluations=history(share, metric="unknown_item_share/click"))
+    assert ("unknown_items" in found) is is_told
+    if is_told:
+        assert found["unknown_items"].startswith(
+            "click: 33.3% of the evaluated items are not in the catalogue"
+        )
+
+
 @pytest.mark.parametrize(("rule", "positives", "values", "told"), [
     ("overfitting", 5000, (0.70, 0.75, 0.74, 0.72),
      "auc/click was best at step 2 (0.7500) and is 0.7200 now"),

@@ -98,3 +98,34 @@ def test_a_gate_that_is_off(off):
 def test_the_rest_of_the_gate_stays():
     gate = gate_of(spec_of("binary", gate={"bootstrap": {"samples": 50}}))
     assert gate.bootstrap.samples == 50 and len(gate.conditions) == 6
+
+
+@pytest.mark.parametrize(
+    ("fields", "calibrated"),
+    [
+        ({}, True),
+        ({"loss": "log_loss"}, True),
+        ({"loss": {"focal": {"gamma": 0}}}, True),
+        ({"loss": "focal"}, False),
+        ({"loss": "hinge"}, False),
+        ({"loss": "exponential"}, False),
+        ({"loss": "absolute"}, False),
+        ({"loss": {"sigmoid_cross_entropy": {"label_smoothing": 0.1}}}, False),
+        ({"positive_penalty": 5}, False),
+    ],
+)
+def test_probabilities_are_judged_only_where_the_loss_learns_them(monkeypatch, fields, calibrated):
+    monkeypatch.setitem(HEADS, "binary", fields)
+    spec = spec_of("binary")
+    assert spec.objectives["y"].calibrated is calibrated
+    everything = ["auc/y", "log_loss/y", "calibration/y"]
+    by_spec = [c.metric for c in gate_of(spec).conditions]
+    by_model = [c.metric for c in gate_of(spec, calibrated=False).conditions]
+    assert list(dict.fromkeys(by_spec)) == (everything if calibrated else everything[:1])
+    assert list(dict.fromkeys(by_model)) == everything[:1]
+
+
+def test_a_head_without_another_metric_is_judged_by_probabilities(monkeypatch):
+    monkeypatch.setitem(HEADS, "logistic_regression", {"loss": "absolute"})
+    metrics = {c.metric for c in gate_of(spec_of("logistic_regression")).conditions}
+    assert metrics == {"log_loss/y"}

@@ -9,6 +9,7 @@ import feature_specs
 from input_pipelines.integrity import diagnosis
 from input_pipelines.record_files import writing
 from input_pipelines.row_cache.shards import RowLayout
+from input_pipelines.transform.labels import NO_ITEM, NO_LABEL
 from input_pipelines.transform.transforms import Transform
 
 WORDS = {"vocabulary": "item", "list": ["a", "b", "c"], "sequence": True}
@@ -43,15 +44,15 @@ def read(spec, rows):
 
 
 def test_words_outside_the_catalogue_have_no_item():
-    """Neither an unknown word, nor an empty one, nor one that only has a bucket."""
+    """Neither an unknown word, nor one that only has a bucket. An empty word is not a label."""
     rows = [(["a", "b", "x"], ["b", "x", "c"]), (["c"], [""])]
     for column in (WORDS, {**WORDS, "oov_buckets": 2}):
-        assert read(spec_of(column), rows) == {"next": [[1, -1, 2], [-1]]}
+        assert read(spec_of(column), rows) == {"next": [[1, NO_ITEM, 2], [NO_LABEL]]}
 
 
 def test_ids_of_the_other_kinds():
     rows = [([4, 0], [0, -1]), ([1], [4])]
-    assert read(spec_of(NUMBERS, "int64"), rows) == {"next": [[0, -1], [4]]}
+    assert read(spec_of(NUMBERS, "int64"), rows) == {"next": [[0, NO_LABEL], [4]]}
     hashed = spec_of({"hash_bucket": "item", "size": 7, "sequence": True})
     features, labels = Transform(hashed).features_and_labels(
         tf.constant(records_of([(["p", "q"], ["q", "p"])]))
