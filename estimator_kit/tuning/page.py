@@ -138,8 +138,8 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
         ),
         with_charts(
             "Slices",
-            "The best metric of each trial by each parameter, also of pruned and failed trials that "
-            "had an evaluation.",
+            "The best metric of each trial by each parameter, also of pruned and failed trials "
+            "that had an evaluation.",
             [slice_of(study, name) for name in study.search.parameters],
         ),
         _wide(
