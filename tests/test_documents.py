@@ -172,6 +172,7 @@ READERS = {
     "estimator_kit/observing/console.py",
     "estimator_kit/serving/json_answers.py",
     "estimator_kit/serving/json_requests.py",
+    "estimator_kit/tuning/fork_server.py",
     "estimator_kit/tuning/study.py",
     "input_pipelines/prepare/analyze/summary.py",
     "input_pipelines/prepare/tables/formats/json_lines.py",

@@ -43,7 +43,7 @@ class _Kept:
 def keep(trained: Any) -> Any:
     """The same Estimator. Its evaluations of the same input_fn share a graph.
 
-    A graph of a model with hooks or a scaffold of its own is not shared: they may expect a new one.
+    A graph is not shared if its model adds hooks or a scaffold: they may expect a new one.
     """
     evaluate = trained._actual_eval
     kept: dict[Callable[[], Any], Optional[_Kept]] = {}

@@ -27,17 +27,24 @@ import subprocess
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Optional
 
 from estimator_kit.distributed import launcher
+from estimator_kit.observing import console
+
+_Main = Callable[[Sequence[str]], int]
 
 # The exit status of a process whose server has died with it.
 _LOST = -signal.SIGKILL
 
 
+# The server as a program. This module is below the main module, so it gets it as an argument.
+_PROGRAM = f"from estimator_kit import main; import {__name__} as kit; kit.serve(main)"
+
+
 class ForkedProcess:
-    """A forked process, with methods like those of `subprocess.Popen`."""
+    """A forked process, with the methods of `subprocess.Popen` that a search uses."""
 
     def __init__(self, server: ForkServer, key: int):
         self._server, self._key = server, key
@@ -77,7 +84,7 @@ class ForkServer:
         self._read()
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", f"from {__name__} import serve; serve()", sys.argv[0]],
+                [sys.executable, "-c", _PROGRAM, sys.argv[0]],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # The terminal sends Ctrl-C only to the search.
@@ -132,20 +139,22 @@ class ForkServer:
         self._running.clear()
 
 
-def serve() -> NoReturn:
-    """The server. Its argument is the name of the program, for messages."""
-    from estimator_kit.main import load
-    from estimator_kit.observing import console
+def serve(main: Any) -> NoReturn:
+    """The server. The argument of its command is the name of the program, for messages.
 
+    Args:
+      main: the module `estimator_kit.main`.
+    """
     sys.argv = sys.argv[1:]
     answers = os.dup(1)
     os.dup2(2, 1)
     with console.hidden_import_notes():
-        load("train_and_evaluate")
+        main.load("train_and_evaluate")
     children: dict[int, int] = {}
     woken, wake = os.pipe()
     for end in (woken, wake):
         os.set_blocking(end, False)
+    own = (answers, woken, wake)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     unread = b""
@@ -165,7 +174,7 @@ def serve() -> NoReturn:
         for line in lines:
             request = json.loads(line)
             if "signal" not in request:
-                child = _fork(request["arguments"], request["log"], (answers, woken, wake))
+                child = _fork(main.main, request["arguments"], request["log"], own)
                 children[child] = request["key"]
                 continue
             for child, key in children.items():
@@ -185,7 +194,7 @@ def _report_ended(children: dict[int, int], answers: int) -> None:
             os._exit(0)
 
 
-def _fork(arguments: Sequence[str], log: str, own: Sequence[int]) -> int:
+def _fork(main: _Main, arguments: Sequence[str], log: str, own: Sequence[int]) -> int:
     server = os.getpid()
     with warnings.catch_warnings():
         # NumPy's library has threads, which it handles in a fork. TensorFlow has none yet.
@@ -195,7 +204,8 @@ def _fork(arguments: Sequence[str], log: str, own: Sequence[int]) -> int:
         return child
     code = 70
     try:
-        code = _run_child(arguments, log, server, own)
+        _become_child(log, server, own)
+        code = main([sys.argv[0], *arguments])
     except BaseException:
         traceback.print_exc()
     finally:
@@ -205,7 +215,7 @@ def _fork(arguments: Sequence[str], log: str, own: Sequence[int]) -> int:
         os._exit(code)
 
 
-def _run_child(arguments: Sequence[str], log: str, server: int, own: Sequence[int]) -> int:
+def _become_child(log: str, server: int, own: Sequence[int]) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     launcher.in_child(0)()
@@ -219,9 +229,6 @@ def _run_child(arguments: Sequence[str], log: str, server: int, own: Sequence[in
         os.dup2(opened, target)
         os.close(opened)
     os.dup2(1, 2)
-    from estimator_kit.main import main
-
-    return main([sys.argv[0], *arguments])
 
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND

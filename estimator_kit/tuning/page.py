@@ -73,8 +73,9 @@ def _outcome(study: SearchStudy, best: Optional[Trial], test: Optional[Score]) -
     ]
     return Section(
         "Outcome",
-        f"Trial {name_of(best.number)} is the best. The evaluation files chose it, so its value on "
-        "them is optimistic. The test files, if there are any, were read once at the end.",
+        f"Trial {name_of(best.number)} is the best, by its best evaluation. The evaluation files "
+        "chose it, so its value on them is optimistic. The test files, if there are any, were read "
+        f"once at the end. The search has ended: {study.end_reason() or 'it has not'}.",
         table=(["", ""], rows),
     )
 
@@ -86,14 +87,18 @@ def _table(study: SearchStudy, trials: Sequence[Trial]) -> Section:
             name_of(trial.number),
             trial.state,
             number(trial.value),
+            f"{max(trial.evaluations, default=0):,}",
             f"{trial.seconds:,.0f}",
             *(text_of(trial.values[name]) if name in trial.values else "" for name in names),
             trial.reason,
         ]
         for trial in trials
     ]
-    header = ["trial", "state", study.search.metric, "seconds", *names, "reason"]
-    return Section("Trials", table=(header, rows))
+    header = ["trial", "state", study.search.metric, "rows", "seconds", *names, "reason"]
+    intro = (
+        "The best evaluation of each trial, and the rows before its last one."
+    )
+    return Section("Trials", intro, table=(header, rows))
 
 
 def text_of(value: Any) -> str:
@@ -106,19 +111,19 @@ def text_of(value: Any) -> str:
 def _figures(study: SearchStudy) -> list[Optional[Section]]:
     """Optuna's figures. The figures for parameters need two trials with different results."""
     done = [trial for trial in study.trials() if trial.state == "done"]
-    if not done:
+    if all(trial.value is None for trial in study.trials()):
         return []
     draw, metric = optuna().visualization, study.search.metric
     options: dict[str, Any] = {"target_name": metric}
-    figures = [_drawn(draw.plot_optimization_history, study, options)]
+    figures = []
     if any(trial.evaluations for trial in study.trials()):
         figures.append(_by_rows(_drawn(draw.plot_intermediate_values, study, {}), metric))
     sections = [
         with_charts(
             "History",
-            "The metric of each trial, and of its evaluations by the rows that it had trained on. "
+            "The metric of each trial, and the best one so far by the rows that it had trained on. "
             "A pruned trial ends early.",
-            figures,
+            [_history(study), *figures],
         )
     ]
     if len(done) < _FEWEST or len({trial.value for trial in done}) < _FEWEST:
@@ -133,7 +138,8 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
         ),
         with_charts(
             "Slices",
-            "The metric by each parameter. A pruned trial has the metric of its last evaluation.",
+            "The best metric of each trial by each parameter, also of pruned and failed trials "
+            "that had an evaluation.",
             [slice_of(study, name) for name in study.search.parameters],
         ),
         _wide(
@@ -145,12 +151,48 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
     return sections
 
 
+# How the charts mark trials, by their state.
+_MARKS: Mapping[str, Mapping[str, Any]] = {
+    "done": {"size": 8},
+    "pruned": {"size": 8, "symbol": "x-thin-open"},
+    "failed": {"size": 8, "symbol": "triangle-down-open"},
+}
+
+
+def _history(study: SearchStudy) -> Any:
+    """The best value of each trial by its number. Optuna's own figure has finished trials only.
+
+    A failed trial without an evaluation is at the bottom, or at the top if a low value is better.
+    """
+    trials = study.trials()
+    values = [trial.value for trial in trials if trial.value is not None]
+    worst = min(values) if study.search.maximizes else max(values)
+    fig = charts.figure("history", "trial", study.search.metric)
+    for state, mark in _MARKS.items():
+        shown = [trial for trial in trials if trial.state == state]
+        if shown:
+            fig.add_scatter(
+                x=[trial.number for trial in shown],
+                y=[worst if trial.value is None else trial.value for trial in shown],
+                text=[f"trial {name_of(t.number)}, {state} {t.reason}".strip() for t in shown],
+                mode="markers", name=state, marker=dict(mark),
+            )  # fmt: skip
+    best = [(t.number, t.value) for t in trials if t.state == "done" and t.value is not None]
+    if best:
+        numbers, of_trials = zip(*best)
+        so_far = [study.search.best_of(of_trials[: i + 1]) for i in range(len(of_trials))]
+        fig.add_scatter(
+            x=list(numbers), y=so_far, mode="lines", name="best so far", line={"shape": "hv"}
+        )
+    return fig
+
+
 def slice_of(study: SearchStudy, name: str) -> Any:
     """The metric of all trials by one parameter, or None. Optuna's own figure has no pruned trials,
     and puts all parameters side by side, so that it is wider than a page."""
     parameter = study.search.parameters[name]
     fig = charts.figure(name, name, study.search.metric)
-    for state, style in (("done", {"size": 8}), ("pruned", {"size": 8, "symbol": "x-thin-open"})):
+    for state, style in _MARKS.items():
         points = [
             (trial.values[name], trial.value, f"trial {name_of(trial.number)}")
             for trial in study.trials()
@@ -161,7 +203,7 @@ def slice_of(study: SearchStudy, name: str) -> Any:
             shown = values if parameter.choice is None else [text_of(value) for value in values]
             fig.add_scatter(
                 x=list(shown), y=list(metrics), text=list(texts), mode="markers", name=state,
-                marker=style,
+                marker=dict(style),
             )  # fmt: skip
     if parameter.log:
         fig.update_xaxes(type="log")

@@ -178,6 +178,17 @@ def test_a_slice_shows_finished_and_pruned_trials_in_the_width_of_the_page(tmp_p
     assert {x for trace in choices.data for x in trace.x} <= {"[8]", "[8, 4]"}
 
 
+def test_the_history_shows_pruned_and_failed_trials_where_they_ended(tmp_path):
+    figure = page._history(study_with(tmp_path))
+    shown = {trace.name: list(zip(trace.x, trace.y)) for trace in figure.data}
+    assert shown == {
+        "done": [(0, 0.5), (1, 0.7), (3, 0.6)],
+        "pruned": [(4, 0.4)],
+        "failed": [(2, 0.4)],  # It has no evaluation: at the bottom.
+        "best so far": [(0, 0.5), (1, 0.7), (3, 0.7)],
+    }
+
+
 def test_the_page_of_a_search_without_a_result(tmp_path):
     study = study_with(tmp_path, values=(None,))
     page.write(str(tmp_path), study, None, "")
