@@ -166,9 +166,9 @@ def test_every_entry_says_why(analysis):
         "all new values share one extra id"
     )
     assert why("columns", "hour_emb") == (
-        f"all embeddings of the groups deep and fields have one dimension: the fourth root of "
-        f"{len({row['item_id'] for row in make_rows()}):,} categories, 4.5, rounded up to a power of "
-        "two, 4 to 16"
+        "all embeddings of the groups deep and fields have one dimension: the fourth root of "
+        f"{len({row['item_id'] for row in make_rows()}):,} categories, 4.5, rounded up to a power "
+        "of two, 4 to 16"
     )
     assert why("columns", "hour").startswith(
         "only 24 different integers; a vocabulary, because 24 "
