@@ -47,7 +47,7 @@ _FEWEST_SEEN = 20
 _ODD = 0.01
 
 # How many features belong to an id without the name of one: a number, and a share of all.
-_FEWEST_OF_ID, _SHARE_OF_ID = 5, 0.2
+_FEWEST_OF_ID, _SHARE_OF_ID = 5, 0.4
 
 
 @dataclasses.dataclass(frozen=True)
