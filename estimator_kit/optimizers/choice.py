@@ -88,7 +88,7 @@ def make_optimizer(
 
 
 def default_rate(name: Any) -> Optional[float]:
-    """The learning rate of an optimizer that has none, or None if there is no such optimizer.
+    """The learning rate of an optimizer that has none, or None for an unknown optimizer.
 
     Args:
       name: as in `make_optimizer`.

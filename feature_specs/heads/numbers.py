@@ -135,7 +135,7 @@ class Regression(StepEntry):
         1.0,
         changes="weights outputs training scores",
         description="The unit in which the model learns, such as the standard deviation of the "
-        "label. The loss is that of (prediction - center) / scale and (label - center) / scale. "
+        "label. The loss compares (prediction - center) / scale and (label - center) / scale. "
         "Predictions and all other metrics have the unit of the label.",
     )
     loss: loss_of(*_NUMBER_LOSSES) = field(  # type: ignore[valid-type]

@@ -146,7 +146,7 @@ def test_a_model_trains_exports_and_answers_the_same_elsewhere(name, heads, serv
     metrics = read_metrics(trained.evaluate(batch_of(spec, rows), steps=1))
     assert metrics["global_step"] == 2 and metrics["rows"] == 48
     assert all(np.isfinite(metrics[f"loss/{name}"]) for name in objectives)
-    # The sums of squares of Adagrad and FTRL start at 0.1, those of Adam at 0.
+    # The sums of squares of Adagrad and FTRL start at 0.1, the sums of Adam at 0.
     starts = {"/Adagrad": 0.1, "/Ftrl": 0.1, "/Adam_1": 0.0}
     slots = [n for n in trained.get_variable_names() if n.endswith(tuple(starts))]
     # Only differences of scores make an order, in which what moves all rows alike plays no part.

@@ -25,7 +25,7 @@ from estimator_kit.config.areas.run import Run
 MOST_EPOCHS = 100
 
 # The fewest and the most steps between two evaluations that early stopping compares. In fewer steps
-# a metric changes by chance, and evaluations take longer than training.
+# a metric changes at random, and evaluations take longer than training.
 LEAST_STEPS, MOST_STEPS = 50, 10_000
 
 

@@ -104,7 +104,7 @@ class Head(abc.ABC):
         return int(self.config.logits_dimension)
 
     def in_units(self, logits: tf.Tensor) -> tf.Tensor:
-        """The logits of the head, float32 [rows, logits_dimension], from those of a model."""
+        """The logits of the head, float32 [rows, logits_dimension], from the output of a model."""
         return logits
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

@@ -21,7 +21,7 @@ class RegressionHead(Head):
     """A number from one logit, which is the prediction.
 
     The default loss is the squared error. With `center` c and `scale` s, an output z of the model
-    becomes the logit c + s z, and the loss is that of (logit - c) / s and (label - c) / s. The
+    becomes the logit c + s z, and the loss compares (logit - c) / s and (label - c) / s. The
     output 0.5 with c = 10 and s = 4 predicts 12. For the label 20 it costs (0.5 - 2.5)^2 = 4.
 
     Predictions: predictions, float32 [rows, 1].

@@ -20,6 +20,10 @@ from input_pipelines.prepare.analyze.columns import Choice, Entry, free_name
 # A table of many fields would otherwise be slow, and wide vectors learn rare ids badly.
 _LARGEST_DIMENSION = 16
 
+# The default of a spec, 1 / sqrt(dimension), makes the sum over pairs of fields start far from 0.
+# See benchmarks/quality.md, which compares both for fm, deepfm and dnn.
+_FIRST_STDDEV = 0.05
+
 
 def with_fields(choices: Mapping[str, Choice], categories: int) -> dict[str, Choice]:
     """The choices with an embedding of one dimension for each field.
@@ -34,6 +38,23 @@ def with_fields(choices: Mapping[str, Choice], categories: int) -> dict[str, Cho
         name: _with_fields(choice, dimension, categories, taken | {*choices})
         for name, choice in choices.items()
     }
+
+
+def starting_small(choices: Mapping[str, Choice]) -> dict[str, Choice]:
+    """The choices with embeddings of the groups deep and fields that start near 0."""
+    return {
+        name: dataclasses.replace(
+            choice, columns=tuple(_starting_small(entry, choice) for entry in choice.columns)
+        )
+        for name, choice in choices.items()
+    }
+
+
+def _starting_small(entry: Entry, choice: Choice) -> Entry:
+    if "embedding" not in entry.value or entry.name not in (*choice.deep, *choice.fields):
+        return entry
+    initializer = {"truncated_normal": {"stddev": _FIRST_STDDEV}}
+    return dataclasses.replace(entry, value={**entry.value, "initializer": initializer})
 
 
 def _names(choice: Choice) -> list[str]:

@@ -156,6 +156,8 @@ def write(
         "they are tables, then train."
     )
     towers = _towers(found, choices)
+    if not towers:  # Towers are scaled to length 1, so the size of their input does not matter.
+        choices = field_columns.starting_small(choices)
     text = spec_text.spec_text(
         choices,
         entries,

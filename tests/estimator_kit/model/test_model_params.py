@@ -13,7 +13,7 @@ WIDE_DEEP = MODELS["wide_deep"].Params
 
 
 class Slow(ModelParams):
-    """A model with a rate of its own for its own optimizer."""
+    """A model with its own rate for its own optimizer."""
 
     optimizer: str = "adam"
     learning_rate: float = 1e-5
