@@ -81,7 +81,7 @@ def part(times: Times, name: str) -> tf.Tensor:
 
 def _of_unit(values: tf.Tensor, unit: int) -> Times:
     seconds = tf.math.floordiv(values, unit) if unit > 1 else values
-    readable = (seconds >= FIRST_SECOND) & (seconds <= LAST_SECOND) & (values != -1)
+    readable = (seconds >= FIRST_SECOND) & (seconds <= LAST_SECOND) & tf.not_equal(values, -1)
     seconds = tf.where(readable, seconds, tf.zeros_like(seconds))
     days = tf.math.floordiv(seconds, _DAY)
     hour = tf.math.floordiv(seconds - days * _DAY, 3600)
@@ -97,9 +97,9 @@ def _is_date(fields: dict[str, tf.Tensor]) -> tf.Tensor:
     if "month" in fields and "day" in fields:
         leap = tf.constant(True)
         if year is not None:
-            by_4, by_100, by_400 = (tf.math.floormod(year, n) == 0 for n in (4, 100, 400))
+            by_4, by_100, by_400 = (tf.equal(tf.math.floormod(year, n), 0) for n in (4, 100, 400))
             leap = (by_4 & ~by_100) | by_400
-        february = tf.cast((fields["month"] == 2) & leap, tf.int64)
+        february = tf.cast(tf.equal(fields["month"], 2) & leap, tf.int64)
         good &= fields["day"] <= tf.gather(_LENGTHS, fields["month"] - 1) + february
     return good
 
