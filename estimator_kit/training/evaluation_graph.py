@@ -94,10 +94,14 @@ def _build(
 ) -> tuple[_Kept, bool]:
     """Builds an evaluation in a graph. Also returns whether later evaluations can share it."""
     scaffold, update_op, metrics, hooks = trained._evaluate_build_graph(input_fn, [], checkpoint)
-    is_plain = scaffold is None and _is_plain(hooks)
-    if scaffold is None:
-        scaffold = tf.compat.v1.train.Scaffold()
-    return _Kept(graph, scaffold, update_op, metrics, hooks), is_plain
+    # An EstimatorSpec without a scaffold has an empty one, which a session fills.
+    is_empty = all(getattr(scaffold, part) is None for part in _PARTS)
+    kept = _Kept(graph, scaffold, update_op, metrics, hooks)
+    return kept, is_empty and _is_plain(hooks)
+
+
+# What a Scaffold may get from a model.
+_PARTS = ("init_op", "init_fn", "init_feed_dict", "ready_op", "local_init_op", "saver")
 
 
 def _is_plain(hooks: Sequence[Any]) -> bool:
