@@ -333,7 +333,8 @@ def test_defaults():
         "warm_start_mode": "weights_and_stats", "warm_start_vars": ".*", "warm_start_rename": (),
         "eval_steps": None, "eval_throttle_secs": 0, "eval_name": "evaluate",
         "early_stopping_metric": None,
-        "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
+        "early_stopping_patience": 3, "early_stopping_min_delta": 0.0,
+        "exporters": ("best", "final"), "best_metric": "loss",
         "exports_to_keep": 5,
 
         "default_signature": "predict_examples", "predict_output": None,
