@@ -7,7 +7,8 @@
 The set that judges is evaluated as without this hook. All other sets are read in the same session
 before it: their data sets start the iterator of the same graph again, and after each of them the
 local variables, which are the state of metrics, get their first values back. So another set costs
-its rows and the graph of its data set, but no model graph, checkpoint or session. The hooks of a model see the rows of the judging set.
+its rows and the graph of its data set, but no model graph, checkpoint or session. The hooks of a
+model see the rows of the judging set.
 
 Needs an Estimator of `run_config.over_rows`, which tells the hook what an evaluation computes.
 """
@@ -99,8 +100,8 @@ class OtherSets(tf.compat.v1.train.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         if not self._others:
             return
-        # The values are fed, because the graph is complete. All at once, because TensorFlow prepares
-        # the graph again for each different call of `run`.
+        # The values are fed, because the graph is complete. All at once, because TensorFlow
+        # prepares the graph again for each different call of `run`.
         restore = [variable.initializer for variable in self._variables]
         fed = [variable.initializer.inputs[1] for variable in self._variables]
         first = dict(zip(fed, session.run(self._variables)))
