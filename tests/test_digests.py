@@ -26,6 +26,9 @@ COMPARED = {
             "(scores or self.unmarked) == self.digest",
         "feature_specs.meaning:differences": "was != is_now",
     },
+    "estimator_kit.model.catalogue:digest": {
+        "feature_specs.meaning:differences": "was != is_now",
+    },
     "estimator_kit.checkpoints.run_record:_digests": {
         "estimator_kit.checkpoints.kept_files:_problems": "digest in expected",
     },
@@ -103,8 +106,10 @@ NAMES_OF = {
     "estimator_kit.tuning.definition:sampler": "the seed of a sampler",
     "feature_specs.spec:_sha256": "a spec, in versions.json, lineage.json and `identity`",
     "input_pipelines.prepare.analyze.summary:_positions": "a row, in a sum for equal columns",
+    "input_pipelines.prepare.analyze.row_sample:_hashes": "a random number for a row",
+    "input_pipelines.prepare.analyze.row_sample:text_hash": "a text",
     "input_pipelines.prepare.analyze.values:_short": "a long word",
-    "input_pipelines.prepare.convert.split:is_eval": "the side of a key",
+    "input_pipelines.prepare.convert.split:number_of": "the side of a key",
     "input_pipelines.row_cache.folder:of_rows": "a part of `of_shard`",
     "input_pipelines.row_cache.folder:of_shard": "a cached shard",
 }

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.no_tensorflow
 RUN_WITH_TENSORFLOW = {
     "estimator_kit/compat/test_cluster.py", "estimator_kit/compat/test_restart.py",
     "estimator_kit/compat/test_two_versions.py", "tools/test_run_old_programs.py",
-    "estimator_kit/commands/validation/test_models.py",
+    "estimator_kit/commands/validation/test_models.py", "estimator_kit/tuning/test_fork_server.py",
     "input_pipelines/prepare/tables/test_beam_pipeline.py",
     "input_pipelines/prepare/test_beam_runner.py", "integration/test_adult.py",
     "integration/test_beam.py", "integration/test_demo.py", "integration/test_fuzz.py",

@@ -95,9 +95,7 @@ def _table(study: SearchStudy, trials: Sequence[Trial]) -> Section:
         for trial in trials
     ]
     header = ["trial", "state", study.search.metric, "rows", "seconds", *names, "reason"]
-    intro = (
-        "The best evaluation of each trial, and the rows before its last one."
-    )
+    intro = "The best evaluation of each trial, and the rows before its last one."
     return Section("Trials", intro, table=(header, rows))
 
 

@@ -5,17 +5,17 @@ The library decides what a record means. `wire` uses it for records that are not
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from input_pipelines.prepare.analyze.feature_block import NO_TYPE, FeatureBlock
+
 _DTYPE_OF_LIST = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64"}
-NO_TYPE = ""
 
 
 class NotAnExample(ValueError):
@@ -24,28 +24,6 @@ class NotAnExample(ValueError):
     def __init__(self, row: int):
         super().__init__(f"record {row} of the block is not a serialized tf.train.Example")
         self.row = row
-
-
-@dataclasses.dataclass(frozen=True)
-class FeatureBlock:
-    """The values of one feature, of one type, in one block.
-
-    Attributes:
-      dtype: `float32`, `int64`, `string`, or empty for a feature without a type (and without
-        values).
-      rows: [n] the records that have it, increasing.
-      lengths: [n] the number of values in each of these records, 0 or more.
-      values: all values, joined: float32, int64, or a list of bytes.
-      feature_list: whether the values are the steps of a feature list.
-      odd_steps: how many of the steps do not have exactly one value.
-    """
-
-    dtype: str
-    rows: np.ndarray
-    lengths: np.ndarray
-    values: Union[np.ndarray, list[bytes]]
-    feature_list: bool = False
-    odd_steps: int = 0
 
 
 class _Gathered:

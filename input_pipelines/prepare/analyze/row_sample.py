@@ -26,7 +26,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from input_pipelines.prepare.analyze.protobuf_records import FeatureBlock
+from input_pipelines.prepare.analyze.feature_block import FeatureBlock
 
 ROWS = 100_000
 VALUES = 2_000_000

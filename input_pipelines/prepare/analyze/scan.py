@@ -36,10 +36,11 @@ from feature_specs.sections.records import Condition
 from input_pipelines.errors import DataError, cores, first_line
 from input_pipelines.prepare import beam_runner
 from input_pipelines.prepare.analyze import numbers, summary
+from input_pipelines.prepare.analyze.feature_block import FeatureBlock
 from input_pipelines.prepare.analyze.protobuf_records import NotAnExample
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT
-from input_pipelines.prepare.analyze.wire import FeatureBlock, parse_block
+from input_pipelines.prepare.analyze.wire import parse_block
 from input_pipelines.prepare.convert import value_checks
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.library import arrow

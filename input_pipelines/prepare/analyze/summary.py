@@ -33,8 +33,8 @@ from feature_specs.statistics import (
     Words,
 )
 from input_pipelines.errors import DataError
+from input_pipelines.prepare.analyze.feature_block import FeatureBlock
 from input_pipelines.prepare.analyze.numbers import NumberSummary
-from input_pipelines.prepare.analyze.protobuf_records import FeatureBlock
 from input_pipelines.prepare.analyze.row_sample import RowSample
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT, ValueCounter
 from input_pipelines.prepare.convert.options import NEXT

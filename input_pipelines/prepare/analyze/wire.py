@@ -24,8 +24,8 @@ from typing import Optional
 
 import numpy as np
 
-from input_pipelines.prepare.analyze.protobuf_records import NO_TYPE, parse_records
-from input_pipelines.prepare.analyze.protobuf_records import FeatureBlock as FeatureBlock
+from input_pipelines.prepare.analyze.feature_block import NO_TYPE, FeatureBlock
+from input_pipelines.prepare.analyze.protobuf_records import parse_records
 from input_pipelines.record_files.framing import FIELD_1, FIELD_2, TAG_OF_DTYPE
 
 _DTYPE_OF_TAG = {tag: dtype for dtype, tag in TAG_OF_DTYPE.items()}

@@ -349,6 +349,7 @@ def test_defaults():
         "categorical": (), "numeric": (), "ignore": (),
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": None,
         "csv_comment": None, "csv_missing": (), "csv_list_separator": None,
+        "csv_thousands": None,
         "convert_files": (), "convert_dir": None, "convert_order": "stable",
         "sequence_by": None, "order_by": None, "sequence_columns": (), "sequence_steps": None,
         "targets": "next",

@@ -224,6 +224,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --data_service_port=0
         --default_signature=predict_examples
         --nodeterministic
+        --early_stopping_min_delta=0.0
         --early_stopping_patience=3
         --eval_batch_size=2048
         --eval_name=evaluate

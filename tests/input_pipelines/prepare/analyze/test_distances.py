@@ -10,8 +10,9 @@ import pytest
 from feature_specs.statistics import Statistics
 from input_pipelines.prepare.analyze import distances
 from input_pipelines.prepare.analyze.distances import Part
+from input_pipelines.prepare.analyze.feature_block import FeatureBlock
 from input_pipelines.prepare.analyze.summary import FeatureSummary, RecordSummary
-from input_pipelines.prepare.analyze.wire import FeatureBlock, parse_block
+from input_pipelines.prepare.analyze.wire import parse_block
 
 
 def analysed(values, **kwargs):

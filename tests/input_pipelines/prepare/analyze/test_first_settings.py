@@ -6,6 +6,8 @@ import pytest
 
 from input_pipelines.prepare.analyze.first_settings import suggest
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def lines(**data):
     return [f"{setting.flag}={setting.value}" for setting in suggest(**data)]

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from input_pipelines.prepare.analyze.protobuf_records import FeatureBlock
+from input_pipelines.prepare.analyze.feature_block import FeatureBlock
 from input_pipelines.prepare.analyze.row_sample import RowSample, text_hash
 
 pytestmark = pytest.mark.no_tensorflow

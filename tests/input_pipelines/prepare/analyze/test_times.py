@@ -10,8 +10,6 @@ import pytest
 import feature_specs
 from input_pipelines.prepare.analyze import first_spec, times
 
-pytestmark = pytest.mark.no_tensorflow
-
 START = datetime.datetime(2017, 11, 7)
 
 

@@ -12,8 +12,6 @@ from input_pipelines.prepare.analyze import first_spec
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
 
-pytestmark = pytest.mark.no_tensorflow
-
 TEXT = (
     'whole,income,words,groups,plain,click\n"1,234","69,487.50",x,"1,2",5,0\n12,"1,000.",y,3,6,1\n'
     ',.5,"1,000","12,34",7,0\n"-2,000,001",-4.5,z,"1,000",8,1\n'

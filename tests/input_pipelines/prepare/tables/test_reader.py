@@ -63,8 +63,9 @@ def test_options_for_files_that_are_not_csv():
     with pytest.raises(DataError) as error:
         reader.open_table(["a.parquet"], csv=CsvOptions(missing=("?",)))
     assert str(error.value) == (
-        "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment, --csv_missing and "
-        "--csv_list_separator are only for CSV files, but a.parquet is Parquet by its name"
+        "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment, --csv_missing, "
+        "--csv_list_separator and --csv_thousands are only for CSV files, but a.parquet is Parquet "
+        "by its name"
     )
 
 
