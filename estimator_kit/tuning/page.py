@@ -69,6 +69,11 @@ def _outcome(study: SearchStudy, best: Optional[Trial], test: Optional[Score]) -
     rows = [
         [f"{metric} on the evaluation files", number(best.value)],
         *([[f"{metric} on the test files", number(test.value)]] if test else []),
+        *(
+            [[f"{metric} of the given settings on the test files", number(test.given)]]
+            if test and test.given is not None
+            else []
+        ),
         *([name, text_of(value)] for name, value in best.values.items()),
     ]
     return Section(
@@ -95,9 +100,7 @@ def _table(study: SearchStudy, trials: Sequence[Trial]) -> Section:
         for trial in trials
     ]
     header = ["trial", "state", study.search.metric, "rows", "seconds", *names, "reason"]
-    intro = (
-        "The best evaluation of each trial, and the rows before its last one."
-    )
+    intro = "The best evaluation of each trial, and the rows before its last one."
     return Section("Trials", intro, table=(header, rows))
 
 
