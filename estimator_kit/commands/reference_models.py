@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from estimator_kit.config.areas.data import TEST
 from estimator_kit.config.areas.exports import Exports
 from estimator_kit.config.modes import Train
 from estimator_kit.result import ReferenceModels, RunResult, read_result, result_path
@@ -12,9 +13,6 @@ from estimator_kit.training import bad_data
 from estimator_kit.training.eval_input import FLAG, all_paths, flag_of
 from feature_specs.spec import FeatureSpec
 from input_pipelines.reading import files
-
-# The evaluation set on which a model is compared, if --eval_files names it.
-TEST = "test"
 
 _log = logging.getLogger("estimator_kit")
 

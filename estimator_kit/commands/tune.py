@@ -12,14 +12,24 @@ from collections.abc import Callable
 from typing import Optional
 
 from estimator_kit.commands.validate import checked_files
-from estimator_kit.config.modes import InFolder, Searching, Tune
+from estimator_kit.config.modes import InFolder, Tune
 from estimator_kit.errors import NothingToDo
 from estimator_kit.exit_codes import Signalled, until_signalled
+from estimator_kit.observing import standing
 from estimator_kit.observing.page import page as report_page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult
 from estimator_kit.training import preparation
-from estimator_kit.tuning import auto, cache, checks, page, results, search_file, trial_process
+from estimator_kit.tuning import (
+    auto,
+    cache,
+    checks,
+    final_test,
+    page,
+    results,
+    search_file,
+    trial_process,
+)
 from estimator_kit.tuning.definition import definition, optuna
 from estimator_kit.tuning.fork_server import ForkServer
 from estimator_kit.tuning.search import SearchLoop, duration
@@ -43,6 +53,11 @@ def run(command: Tune, tell: Callable[[str], None]) -> RunResult:
       Stopped: SIGTERM came; the same command goes on.
     """
     optuna()
+    with trial_process.forks() as server:
+        return _run(command, server, tell)
+
+
+def _run(command: Tune, server: Optional[ForkServer], tell: Callable[[str], None]) -> RunResult:
     spec = parser.load(command.run.spec)
     search = auto.search_of(command, spec) or search_file.load(command.tuning.search)
     preparation.check_surroundings(command)
@@ -52,7 +67,7 @@ def run(command: Tune, tell: Callable[[str], None]) -> RunResult:
     written = configs[0][1].model_copy(update={"generate_default_data": None})
     for line in checked_files(written):
         _log.info("%s", line.strip())
-    checks.check_test_files(command.data, command.tuning)
+    checks.check_test_files(command)
     checks.check_models(configs, search, spec, all_models=search.budget is None)
     checks.check_folder(command.run.model_dir)
     models = [checked.model for _, checked in configs]
@@ -61,7 +76,7 @@ def run(command: Tune, tell: Callable[[str], None]) -> RunResult:
         search,
         definition(command, spec, models),
     )
-    _check_left(command.run, command.tuning, study)
+    _check_left(command, study)
     page.write_board(os.path.join(command.run.model_dir, "trials"), search, spec)
     with study.locked():
         before = results.read(command.run.model_dir)
@@ -69,7 +84,7 @@ def run(command: Tune, tell: Callable[[str], None]) -> RunResult:
     processes = command.program.processes or auto.processes_of(search)
     _log.info("%s", _plan(search, processes))
     cached = cache.of(command, search, spec)
-    with until_signalled() as ended, trial_process.forks() as server:
+    with until_signalled() as ended:
         loop = SearchLoop(
             study,
             lambda claim: _start(cached, claim, search, server),
@@ -80,7 +95,7 @@ def run(command: Tune, tell: Callable[[str], None]) -> RunResult:
         )
         loop.run()
         with study.locked():
-            return _finish(command, study, ended, tell)
+            return _finish(command, study, ended, server, tell)
 
 
 def _plan(search: Search, processes: int) -> str:
@@ -103,16 +118,19 @@ def _start(
 ) -> trial_process.TrialRun:
     folder = trial_dir(command.run.model_dir, claim.number)
     trial = trial_config(command, search, claim.values, folder)
+    if claim.number == 0 and search.budget is not None:  # `auto` begins with the given settings.
+        trial = final_test.with_test(command, trial)
     return trial_process.TrialRun.started(trial, search, server)
 
 
-def _check_left(run: InFolder, tuning: Searching, study: SearchStudy) -> None:
+def _check_left(command: Tune, study: SearchStudy) -> None:
     """Raises NothingToDo if an earlier start has finished the search and its results."""
+    run, tuning = command.run, command.tuning
     best, written = study.best(), results.read(run.model_dir)
     ended = study.is_full() and not study.running()
     results_written = written.status == "done" and len(written.trials) == len(study.trials())
     files = written.test.files if written.test is not None else []
-    if ended and results_written and best is not None and files == [*tuning.test_files]:
+    if ended and results_written and best is not None and files == [*final_test.patterns(command)]:
         more = "Raise `trials`, `seconds` or `patience` in"
         raise NothingToDo(
             f"{run.model_dir}: the search has ended with {len(study.trials())} trials: "
@@ -123,15 +141,16 @@ def _check_left(run: InFolder, tuning: Searching, study: SearchStudy) -> None:
 
 
 def _finish(
-    command: Tune, study: SearchStudy, ended: Signalled, tell: Callable[[str], None]
-) -> RunResult:
+    command: Tune, study: SearchStudy, ended: Signalled, server: Optional[ForkServer],
+    tell: Callable[[str], None],
+) -> RunResult:  # fmt: skip
     """Trains the best settings, and writes the results, unless another process has done it."""
     search, trials, best = study.search, study.trials(), study.best()
     model_dir = command.run.model_dir
     result, test, flags = RunResult(mode=command.program.mode), None, ""
     if best is not None:
-        result = results.train_best(command, search, best, ended)
-        test = results.score_of(command, best, search.metric, result)
+        result = results.train_best(command, search, best, ended, server)
+        test = results.score_of(command, search, best, result)
         with open(os.path.join(model_dir, results.BEST), encoding="utf-8") as file:
             flags = file.read()
     drawn = ""
@@ -143,7 +162,7 @@ def _finish(
         cache.remove(model_dir)
     if best is None:
         raise DataError(_nothing_succeeded(command.run, trials))
-    tell(_summary(command.run, study, best, test, result.export_path, drawn))
+    tell(_summary(command, study, best, test, result, drawn))
     return RunResult(
         mode=command.program.mode,
         global_step=result.global_step,
@@ -162,9 +181,10 @@ def _nothing_succeeded(run: InFolder, trials: list[Trial]) -> str:
 
 
 def _summary(
-    run: InFolder, study: SearchStudy, best: Trial, test: Optional[results.Score],
-    export: Optional[str], drawn: str,
+    command: Tune, study: SearchStudy, best: Trial, test: Optional[results.Score],
+    result: RunResult, drawn: str,
 ) -> str:  # fmt: skip
+    run, export = command.run, result.export_path
     search, trials = study.search, study.trials()
     states = {state: sum(t.state == state for t in trials) for state in ("pruned", "failed")}
     ends = "".join(f", {count} {state}" for state, count in states.items() if count)
@@ -175,7 +195,12 @@ def _summary(
     ]
     if test is not None:
         text = "trained on the files of training and evaluation, its"
-        lines.append(f"{text} {search.metric} on --test_files is {results.shown(test.value)}")
+        name = final_test.name(command)
+        line = f"{text} {search.metric} on {name} is {results.shown(test.value)}"
+        if test.given is not None:
+            line += f"; the given settings, trained without them, have {test.given:.5f}"
+        lines.append(line)
+    lines += standing.lines(result)
     if export is not None:
         lines.append(f"export to serve: {shlex.quote(export)}")
     flags = shlex.quote(os.path.join(run.model_dir, results.BEST))

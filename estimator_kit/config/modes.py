@@ -282,7 +282,6 @@ class Tune(Exporting):
     refuses = {
         "input_fn input_version": _NO_FUNCTION,
         "eval_name": "Use --mode=evaluate for another evaluation.",
-        "reference_models": "Train with the best flags to compare with reference models.",
         "prometheus_file": "Train with the best flags to write metrics for Prometheus.",
         "job_name task_index worker_hosts ps_hosts launch_local cluster_timeout_secs "
         "listen_on_all_interfaces backup_workers partition_mib": "Each trial trains in one "

@@ -15,17 +15,17 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.checkpoints import model_outline
-from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.run import ModelChoice
 from estimator_kit.config.areas.training import Training
 from estimator_kit.config.cluster import view_problems
 from estimator_kit.config.experiment_config import ExperimentConfig, ModelDirConfig
-from estimator_kit.config.modes import Searching, Tune
+from estimator_kit.config.modes import Tune
 from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_params import checked_params
 from estimator_kit.models import find_model
 from estimator_kit.training import plan, preparation
+from estimator_kit.tuning import final_test
 from estimator_kit.tuning.search_file import Search
 from estimator_kit.tuning.space import FLAGS, Values, corners, trial_config, trial_dir
 from estimator_kit.tuning.study import JOURNAL
@@ -111,23 +111,24 @@ def check_folder(model_dir: str) -> None:
         )
 
 
-def check_test_files(data: Data, tuning: Searching) -> list[str]:
-    """The files of --test_files.
+def check_test_files(command: Tune) -> list[str]:
+    """The files that score the result, see `final_test`.
 
     Raises:
       ConfigError: a pattern matches no file, or a trial reads one of the files.
     """
-    if not tuning.test_files:
+    test, name = final_test.patterns(command), final_test.name(command)
+    if not test:
         return []
     try:
-        paths = files.expand(tuning.test_files, flag="--test_files")
+        paths = files.expand(test, flag=name)
         for flag in ("train", "eval"):
-            patterns = data.patterns_of(flag)
+            patterns = command.data.patterns_of(flag)
             read = files.expand(patterns, flag=f"--{flag}_files") if patterns else []
             shared = files.shared(paths, read)
             if shared:
                 raise ConfigError(
-                    f"--{flag}_files and --test_files share {len(shared)} files, the first is "
+                    f"--{flag}_files and {name} share {len(shared)} files, the first is "
                     f"{shared[0]}. Score the best trial on files that the search has not seen."
                 )
     except DataError as error:

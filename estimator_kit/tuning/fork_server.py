@@ -61,7 +61,8 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The server, which starts with the first process. If it dies, the next process starts another.
+    """The server, which starts with `warm` or the first process. If it dies, the next process
+    starts another.
 
     Not for several threads.
     """
@@ -81,6 +82,14 @@ class ForkServer:
 
     def start(self, arguments: Sequence[str], log: str) -> ForkedProcess:
         """Starts the program with these arguments; its output is appended to the file `log`."""
+        self.warm()
+        self._count += 1
+        self._running.add(self._count)
+        self.send({"key": self._count, "arguments": list(arguments), "log": os.path.abspath(log)})
+        return ForkedProcess(self, self._count)
+
+    def warm(self) -> None:
+        """Starts the server, if it does not run, so that it imports TensorFlow in the meantime."""
         self._read()
         if self._process is None:
             self._process = subprocess.Popen(
@@ -90,10 +99,6 @@ class ForkServer:
                 start_new_session=True,  # The terminal sends Ctrl-C only to the search.
                 preexec_fn=launcher.in_child(0),
             )
-        self._count += 1
-        self._running.add(self._count)
-        self.send({"key": self._count, "arguments": list(arguments), "log": os.path.abspath(log)})
-        return ForkedProcess(self, self._count)
 
     def send(self, request: dict[str, Any]) -> None:
         """Sends a request. A server that has died has no processes, so nothing is to do."""

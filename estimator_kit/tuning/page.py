@@ -69,6 +69,11 @@ def _outcome(study: SearchStudy, best: Optional[Trial], test: Optional[Score]) -
     rows = [
         [f"{metric} on the evaluation files", number(best.value)],
         *([[f"{metric} on the test files", number(test.value)]] if test else []),
+        *(
+            [[f"{metric} of the given settings on the test files", number(test.given)]]
+            if test and test.given is not None
+            else []
+        ),
         *([name, text_of(value)] for name, value in best.values.items()),
     ]
     return Section(

@@ -4,9 +4,9 @@
     model_dir/best.flags      a flagfile that trains the best settings again
     model_dir/best/           their training, with the export to serve
 
-Without --test_files, `best` is the training of the best trial again, with an export of its best
-evaluation. With them, `best` trains on the rows of training and evaluation together, up to the step
-of the best evaluation of that trial. The test files score it once, and choose nothing.
+Without test files (`final_test`), `best` is the training of the best trial again, with an export of
+its best evaluation. With them, `best` trains on the rows of training and evaluation together, up to
+the step of the best evaluation of that trial. The test files score it once, and choose nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from estimator_kit.config.modes import Tune
 from estimator_kit.exit_codes import Signalled
 from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import RunResult, read_result
+from estimator_kit.tuning import final_test
+from estimator_kit.tuning.fork_server import ForkServer
 from estimator_kit.tuning.search import stopped
 from estimator_kit.tuning.search_file import Search
 from estimator_kit.tuning.space import name_of, trial_config, trial_dir
@@ -41,12 +43,16 @@ _INTERVAL = 0.2
 
 
 class Score(documents.Part):
-    """The score of `best` on the test files, with the settings of a trial."""
+    """The score of `best` on the test files, with the settings of a trial.
+
+    `given` is the score of the settings that --search=auto began with, trained on --train_files.
+    """
 
     trial: str
     files: list[str]
     value: Optional[float]
     metrics: dict[str, Optional[float]] = Field({})
+    given: Optional[float] = None
 
 
 class _Entry(documents.Part):
@@ -131,11 +137,14 @@ def best_config(command: Tune, search: Search, best: Trial, folder: str) -> Mode
         "report": settings.report,
         "input_cache_dir": settings.input_cache_dir,
         "exporters": ("best", *own) if settings.exporters else (),
+        "eval_files": settings.eval_files,
+        "reference_models": settings.reference_models if settings.exporters else (),
     }
-    if command.tuning.test_files:
+    test = final_test.patterns(command)
+    if test:
         step = best_step(trial_dir(command.run.model_dir, best.number), search)
         changes.update(
-            eval_files=command.tuning.test_files, eval_days=None,
+            eval_files=(*test, *final_test.other_sets(command)), eval_days=None,
             max_steps=step, epochs=None, early_stopping_metric=None,
             save_checkpoints_steps=step, save_checkpoints_secs=None,
             exporters=("final", *own) if settings.exporters else (),
@@ -158,7 +167,13 @@ def best_step(folder: str, search: Search) -> int:
     return next(step for step, value in values.items() if value == best)
 
 
-def train_best(command: Tune, search: Search, best: Trial, ended: Signalled) -> RunResult:
+def train_best(
+    command: Tune,
+    search: Search,
+    best: Trial,
+    ended: Signalled,
+    server: Optional[ForkServer] = None,
+) -> RunResult:
     """Trains the best settings in `best`, in a separate process, and goes on after a kill.
 
     Raises:
@@ -174,7 +189,7 @@ def train_best(command: Tune, search: Search, best: Trial, ended: Signalled) -> 
         shutil.rmtree(folder)  # It is of another trial, which was the best one before.
     documents.write_text(flags, text)
     _log.info("%s", _what(command, config, best))
-    run = ProgramRun(None, flags, log)
+    run = ProgramRun(None, flags, log, server)
     try:
         while (code := run.status()) is None:
             if ended.wait(_INTERVAL):
@@ -199,21 +214,27 @@ def _content(path: str) -> str:
 
 def _what(command: Tune, config: ModelDirConfig, best: Trial) -> str:
     name = f"training the settings of trial {name_of(best.number)} in {config.model_dir}"
-    if not command.tuning.test_files:
-        return f"{name}, to export its best evaluation"
+    time = f"The trial took {best.seconds:,.0f} seconds"
+    if not final_test.patterns(command):
+        return f"{name}, to export its best evaluation. {time}"
     rows = "the files of training" if command.data.train_mix else "training and evaluation files"
-    return f"{name}, on {rows} to step {config.max_steps}, then scoring it on --test_files"
+    return (
+        f"{name}, on {rows} to step {config.max_steps}, then scoring it on "
+        f"{final_test.name(command)}. {time}, with its evaluations"
+    )
 
 
-def score_of(command: Tune, best: Trial, metric: str, result: RunResult) -> Optional[Score]:
+def score_of(command: Tune, search: Search, best: Trial, result: RunResult) -> Optional[Score]:
     """The score of `best` on the test files, from its result; None without such files."""
-    if not command.tuning.test_files:
+    files = final_test.patterns(command)
+    if not files:
         return None
     return Score(
         trial=name_of(best.number),
-        files=list(command.tuning.test_files),
-        value=result.metrics.get(metric),
+        files=list(files),
+        value=result.metrics.get(search.metric),
         metrics=dict(result.metrics),
+        given=final_test.of_first(command, search),
     )
 
 

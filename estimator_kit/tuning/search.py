@@ -98,8 +98,8 @@ class SearchLoop:
       processes: how many trials run here at the same time.
       ended: set when the search has to stop; its `wait` is how the loop waits.
       every_secs: seconds between two lines of progress.
-      time_left: seconds after which no trial begins, and those that run end with what they have.
-        The first trial of the search ends by itself, so that there is a result.
+      time_left: seconds after which no trial begins, and those that run are killed: their best
+        evaluation so far counts. If no trial has one yet, they go on until the first one.
       clock: seconds that never decrease.
     """
 
@@ -146,15 +146,19 @@ class SearchLoop:
         return self._deadline is not None and self._clock() >= self._deadline
 
     def _end_late(self) -> None:
-        """Ends the trials that run when the time is over, except if none has a metric yet."""
+        """Kills the trials that run when the time is over, except if none has a metric yet.
+
+        Nobody goes on with such a trial, so it needs no time to save a checkpoint.
+        """
         if self._study.end_reason() is None:
             self._study.end(f"{duration(self._study.search.budget or 0.0)} are over")
-        if self._study.best() is None:
+        running = self._watched.values()
+        if self._study.best() is None and all(each.claim.best is None for each in running):
             return
-        for watched in self._watched.values():
-            if watched.stop_since is None:
+        for watched in running:
+            if not watched.is_late:
                 watched.is_late, watched.stop_since = True, self._clock()
-                watched.run.stop()
+                watched.run.kill()
 
     def _fill(self) -> None:
         if self._is_late() and (self._watched or self._study.best() is not None):
@@ -211,7 +215,7 @@ class SearchLoop:
     def _record_watched(self, watched: _Watched, outcome: Outcome) -> None:
         pruned = watched.stop_since is not None
         best = watched.claim.best
-        if watched.is_late and outcome.kind == "stopped" and best is not None:
+        if watched.is_late and outcome.kind != "done" and best is not None:
             outcome = Outcome("done", best)  # Its best evaluation counts, as of any other trial.
         self._record(watched.claim, outcome, watched.began, pruned=pruned)
 

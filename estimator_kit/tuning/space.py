@@ -156,9 +156,9 @@ def trial_config(
 ) -> ModelDirConfig:
     """The config of a training with the values of a trial.
 
-    It saves one checkpoint, no export and no page, because only the best trial is served. If the
-    flags do not say when to evaluate, it evaluates once an epoch, and ends when the metric stops
-    improving.
+    It saves one checkpoint, no export and no page, because only the best trial is served. It
+    evaluates only the set that judges. If the flags do not say when to evaluate, it evaluates once
+    an epoch, and ends when the metric stops improving.
 
     Args:
       command: the search.
@@ -177,7 +177,9 @@ def trial_config(
         "mode": "train_and_evaluate",
         "model_dir": model_dir,
         "model_params": {**_kept_params(command, values), **params},
+        "eval_files": command.data.judging_files,
         "exporters": (),
+        "reference_models": (),
         "keep_checkpoint_max": 1,
         "best_metric": search.watched,
         "report": "off",

@@ -39,11 +39,15 @@ _STOPPED = (exit_codes.STOPPED, -signal.SIGTERM)
 
 @contextlib.contextmanager
 def forks() -> Iterator[Optional[ForkServer]]:
-    """The server of the trials of this process. None where the system cannot end them with it."""
+    """The server of the trials of this process, which starts in the background.
+
+    None where the system cannot end the trials with it.
+    """
     if sys.platform != "linux":
         yield None
         return
     with ForkServer() as server:
+        server.warm()
         yield server
 
 

@@ -15,6 +15,9 @@ from input_pipelines.reading import files
 
 D = TypeVar("D", bound="Data")
 
+# The evaluation set whose rows choose nothing, if --eval_files names it. --mode=analyze does.
+TEST = "test"
+
 
 class Data(Settings):
     """Which records are read."""

@@ -30,7 +30,8 @@ class Tuning(Settings):
     test_files: tuple[str, ...] = setting(
         (),
         "TFRecord files that score the best settings once, at the end of the search, trained on "
-        "--train_files and --eval_files. They never guide it.",
+        "--train_files and --eval_files. They never guide it. By default, the set test of "
+        "--eval_files, if it has one.",
         changes="scores",
         named=True,
     )

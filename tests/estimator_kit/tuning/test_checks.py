@@ -139,15 +139,22 @@ def test_a_trial_runs_in_one_process(config_of):
 
 
 def test_test_files_are_of_the_search_alone(config_of, ads):
-    assert checks.check_test_files(*[config_of()] * 2) == []
+    def check(**changes):
+        return checks.check_test_files(command_of(config_of(**changes)))
+
+    assert check() == []
+    judging = f"{ads}/eval.tfrecord"
+    assert check(eval_files=(judging, f"newer={ads}/e*")) == []  # It only measures.
     with pytest.raises(ConfigError) as error:
-        checks.check_test_files(*[config_of(test_files=(f"{ads}/e*",))] * 2)
+        check(test_files=(f"{ads}/e*",))
     assert str(error.value) == (
         f"--eval_files and --test_files share 1 files, the first is {ads}/eval.tfrecord. Score the "
         "best trial on files that the search has not seen."
     )
+    with pytest.raises(ConfigError, match="--eval_files and the set test of --eval_files share"):
+        check(eval_files=(judging, f"test={ads}/e*"))
     with pytest.raises(ConfigError, match="--test_files"):
-        checks.check_test_files(*[config_of(test_files=(f"{ads}/none*",))] * 2)
+        check(test_files=(f"{ads}/none*",))
     with pytest.raises(ConfigError) as error:
         config_of(test_files=(f"{ads}/eval.tfrecord",))
     assert str(error.value) == (

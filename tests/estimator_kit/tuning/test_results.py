@@ -11,7 +11,8 @@ import estimator_kit as ek
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.modes import command_of
 from estimator_kit.observing.histories import EvaluationHistory
-from estimator_kit.tuning import page, results, search_file
+from estimator_kit.result import EvalSet, RunResult
+from estimator_kit.tuning import final_test, page, results, search_file
 from estimator_kit.tuning.space import trial_config
 from estimator_kit.tuning.study import SearchStudy
 
@@ -70,6 +71,10 @@ def test_the_config_of_a_trial(config):
     # Nobody says when to evaluate: once an epoch, until the metric of the search stalls.
     assert (made.early_stopping_metric, made.best_metric) == ("auc/click", "auc/click")
     assert (made.exporters, made.report) == ((), "off")
+    # Only the set that judges is read, and nothing is compared.
+    changes = {"eval_files": ("e*", "test=t*"), "reference_models": ("linear",)}
+    several = trial_config(command_of(config.model_copy(update=changes)), search(), values, "found")
+    assert (several.eval_files, several.reference_models) == (("e*",), ())
     command = command_of(config.model_copy(update={"save_checkpoints_steps": 5}))
     assert trial_config(command, search(), values, "found").early_stopping_metric is None
 
@@ -117,6 +122,42 @@ def test_with_test_files_best_trains_on_all_rows_to_the_step_of_the_best_evaluat
     assert (made.train_files, made.train_mix) == ((), ("t*=1", "u*=2"))
 
 
+def test_the_set_test_of_the_evaluation_files_is_the_test_without_test_files(config, tmp_path):
+    best = study_with(tmp_path / "found").best()
+    history_of(tmp_path / "found" / "trials" / "0001", 0.5, None, 0.7, 0.7, 0.6)
+    changes = {
+        "test_files": (), "eval_files": ("e*", "test=x*", "new=n*"), "exporters": ("best",),
+        "reference_models": ("linear",),
+    }  # fmt: skip
+    command = command_of(config.model_copy(update=changes))
+    made = results.best_config(command, search(), best, "found/best")
+    assert (made.train_files, made.eval_files) == (("t*", "e*"), ("x*", "new=n*"))
+    assert (made.max_steps, made.exporters) == (30, ("final",))
+    assert made.reference_models == ("linear",)
+    assert final_test.name(command) == "the set test of --eval_files"
+    # Other names only measure: the best trial is trained again.
+    changes = {**changes, "eval_files": ("e*", "new=n*")}
+    command = command_of(config.model_copy(update=changes))
+    made = results.best_config(command, search(), best, "found/best")
+    assert (made.train_files, made.eval_files) == (("t*",), ("e*", "new=n*"))
+    assert made.exporters == ("best",) and final_test.patterns(command) == ()
+
+
+def test_the_given_settings_are_scored_at_their_best_evaluation(config, tmp_path):
+    command = command_of(config)
+    first = final_test.with_test(command, trial_config(command, search(), {}, "found"))
+    assert first.eval_files == ("e*", "test=x*")
+    assert final_test.of_first(command, search()) is None
+    history, meaning = EvaluationHistory(f"{tmp_path}/found/trials/0000"), ScoresMeaning("", "", {})
+    for step, judged, tested in ((10, 0.5, 0.9), (20, 0.7, 0.65), (30, 0.7, 0.6), (40, None, 0.8)):
+        sets = {"test": EvalSet(rows=5, metrics={"auc/click": tested})}
+        history.add(step, {"auc/click": judged}, meaning, eval_sets=sets)
+    best = study_with(tmp_path / "found").best()
+    result = RunResult(mode="tune", metrics={"auc/click": 0.68})
+    score = results.score_of(command, search(), best, result)
+    assert (score.value, score.given, score.files) == (0.68, 0.65, ["x*"])
+
+
 def test_search_json(tmp_path):
     study = study_with(tmp_path)
     made = results.write(str(tmp_path), study, None, None, is_done=True)
@@ -140,7 +181,7 @@ def test_a_metric_in_text():
 
 def test_the_page_has_each_trial_and_optunas_figures(tmp_path):
     study = study_with(tmp_path)
-    test = results.Score(trial="0001", files=["x*"], value=0.65432)
+    test = results.Score(trial="0001", files=["x*"], value=0.65432, given=0.64)
     path = page.write(str(tmp_path), study, test, "--batch_size=20\n")
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -154,6 +195,7 @@ def test_the_page_has_each_trial_and_optunas_figures(tmp_path):
         and "search for auc/click: 5 trials, 3 done, 1 failed, 1 pruned" in text
     )
     assert "<td>auc/click on the test files</td><td>0.6543</td>" in text
+    assert "<td>auc/click of the given settings on the test files</td><td>0.6400</td>" in text
     assert "the loss is NaN &lt;at 3&gt;" in text  # Escaped.
     # Two of the history, one of the importance, one slice a parameter. Only a trial that failed
     # has drawn clip_norm.

@@ -186,19 +186,25 @@ def test_when_the_time_is_over_a_trial_ends_with_its_best_evaluation(tmp_path):
     loop.run()
     assert sorted(started) == [0, 1]
     assert [(t.state, t.value) for t in study.trials()] == [("done", 0.5), ("done", 0.7)]
-    assert runs[1].stops == 1
+    assert (runs[1].stops, runs[1].kills) == (0, 1)
     assert study.end_reason() == "60 seconds are over"
     again = study_of(tmp_path, trials=None, seconds=1000)
     again.search.lasting(120.0)
     assert again.end_reason() is None  # It has been given more time.
 
 
-def test_the_first_trial_ends_by_itself_when_the_time_is_over(tmp_path):
+def test_when_the_time_is_over_before_the_first_evaluation_the_search_waits_for_it(tmp_path):
+    class Slow(FakeRun):
+        def evaluations(self):
+            return super().evaluations() if self.looks > 6 else []
+
     study = study_of(tmp_path, trials=None, seconds=1000)
-    run = FakeRun([0.5] * 9, Outcome("done", 0.5))
-    loop, started = loop_of(study, lambda _: run, time_left=1.0)
+    runs = {0: Slow([0.5] * 9, Outcome("done", 0.5)), 1: Slow([], None)}
+    loop, started = loop_of(study, runs.__getitem__, processes=2, time_left=1.0)
     loop.run()
-    assert (sorted(started), run.stops) == ([0], 0)
+    assert sorted(started) == [0, 1]
+    assert [(run.looks, run.kills) for run in runs.values()] == [(7, 1), (7, 1)]
+    assert [(t.state, t.value) for t in study.trials()] == [("done", 0.5), ("pruned", None)]
 
 
 def test_a_trial_that_ends_while_the_search_stops_counts(tmp_path):
