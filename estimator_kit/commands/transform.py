@@ -151,7 +151,12 @@ def _difference(
     before, after = (answers_of(path, name, key, records) for path in (source, staging))
     try:
         return skew.check_answers(
-            before, after, f"signature {name}", tolerance, ("before", "after")
+            before,
+            after,
+            f"signature {name}",
+            tolerance,
+            ("before", "after"),
+            skew.units_of(kept_spec(source)),
         )
     except skew.Skew as error:
         raise ExportError(f"the result of --mode=transform was refused: {error}") from error

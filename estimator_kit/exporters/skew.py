@@ -6,6 +6,7 @@ It compares features first, so that the message names the feature that differs, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Optional
 
 import numpy as np
@@ -69,11 +70,12 @@ def check_answers(
     what: str,
     tolerance: float = ANSWERS,
     sides: tuple[str, str] = ("through the input pipeline", "through the export"),
+    units: Mapping[str, float] = MappingProxyType({}),
 ) -> float:
     """Compares outputs [rows, ...]; returns the largest difference of numbers.
 
-    If the numbers of a row differ by less than the tolerance (absolute, or relative above 1), its
-    ids and words may differ, because of ties.
+    If the numbers of a row differ by less than the tolerance (in units, or relative above one
+    unit), its ids and words may differ, because of ties. The unit is 1, or that of `units_of`.
 
     Raises:
       Skew: an output differs; the message names the first one.
@@ -84,7 +86,7 @@ def check_answers(
         if value.dtype.kind != "f":
             continue
         value, other = _without_padding(value, answers[key], f"{what}, output {key!r}")
-        difference = _difference(value, other)
+        difference = _difference(value, other, unit_of(key, units))
         if difference.size:
             row = int(np.argmax(difference.max(axis=tuple(range(1, difference.ndim)))))
             worst = float(difference[row].max())
@@ -108,6 +110,19 @@ def check_answers(
                 f"{_short(other[row])} {sides[1]}"
             )
     return largest
+
+
+def units_of(spec: Optional[FeatureSpec]) -> dict[str, float]:
+    """The unit of each objective whose head computes in another one than 1, such as a price's."""
+    objectives = spec.objectives if spec is not None else {}
+    scales = {name: getattr(entry, "scale", 1.0) for name, entry in objectives.items()}
+    return {name: scale for name, scale in scales.items() if scale > 1}
+
+
+def unit_of(output: str, units: Mapping[str, float]) -> float:
+    """The unit of an output `<objective>/<name>`, or of any output of a signature of its own."""
+    objective, slash, _ = output.partition("/")
+    return units.get(objective, 1.0) if slash else max(units.values(), default=1.0)
 
 
 def parts_of(value: Any) -> list[Any]:
@@ -148,10 +163,10 @@ def _is_padding(value: np.ndarray, common: tuple[slice, ...]) -> bool:
     return bool(np.all(equal))
 
 
-def _difference(value: np.ndarray, other: np.ndarray) -> np.ndarray:
+def _difference(value: np.ndarray, other: np.ndarray, unit: float = 1.0) -> np.ndarray:
     value, other = value.astype(np.float64), other.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        difference = np.abs(value - other) / np.maximum(1.0, np.abs(value))
+        difference = np.abs(value - other) / np.maximum(unit, np.abs(value))
     same = (value == other) | (np.isnan(value) & np.isnan(other))
     difference = np.where(same, 0.0, difference)
     return np.where(np.isnan(difference), np.inf, difference)

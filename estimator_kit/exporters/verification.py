@@ -168,7 +168,8 @@ def verify(
                 places = tuple(np.array(places)[rows.sendable].tolist())
             elif name != PREDICT_EXAMPLES:
                 expected = {key: value[:_FEW] for key, value in expected.items()}
-            largest = max(largest, skew.check_answers(expected, actual, f"signature {name}"))
+            what, units = f"signature {name}", skew.units_of(spec)
+            largest = max(largest, skew.check_answers(expected, actual, what, units=units))
     except skew.Skew as error:
         # Replace row numbers of the sample by row numbers of the files.
         kept = " of the rows that the filter keeps" if spec.filter else ""

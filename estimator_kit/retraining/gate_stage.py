@@ -24,6 +24,7 @@ from pydantic import Field
 from estimator_kit import tensorflow_errors
 from estimator_kit.client.tensors import DEFAULT_SIGNATURE
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters import skew
 from estimator_kit.model.heads import row_metric, row_metrics
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.retraining import default_gate, gate
@@ -262,6 +263,7 @@ def verify(
     """
     records = first_records(spec, paths, _ASKED)
     expected = _answers_of(export, records) if answers is None else answers
+    units = skew.units_of(spec)
 
     def check(path: str) -> None:
         outputs = _answers_of(path, records)
@@ -272,7 +274,8 @@ def verify(
                 continue
             if not np.all(np.isfinite(outputs[name])):
                 raise ConfigError(f"{path}: in a real request, {name} is NaN or infinite")
-            if not np.allclose(outputs[name], values, rtol=1e-4, atol=1e-6):
+            close = 1e-6 * skew.unit_of(name, units)
+            if not np.allclose(outputs[name], values, rtol=1e-4, atol=close):
                 raise ConfigError(f"{path}: in a real request, {name} differs from the candidate's")
 
     return check

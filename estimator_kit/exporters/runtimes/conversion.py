@@ -172,10 +172,11 @@ def _difference(
     before = answers_of(source, name, key, list(sample.records))
     before = {k: v[inputs.sendable(sample)] for k, v in before.items() if k in inputs.outputs}
     sides, what = ("before", "after"), str(transforming.transform)
+    units = skew.units_of(kept_spec(source))
     largest = 0.0
     try:
-        largest = skew.check_answers(before, answers, what, np.inf, sides)
-        skew.check_answers(before, answers, what, transforming.transform_tolerance, sides)
+        largest = skew.check_answers(before, answers, what, np.inf, sides, units)
+        skew.check_answers(before, answers, what, transforming.transform_tolerance, sides, units)
     except skew.Skew as error:
         raise ExportError(
             f"the result of --mode=transform was refused: {error}. The largest difference is "

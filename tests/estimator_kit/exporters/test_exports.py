@@ -275,6 +275,31 @@ def test_answers_may_differ_by_what_sums_of_float32_do():
         skew.check_features(spec, read, {"p": np.float32([[0.5 + 3e-6]])}, names)
 
 
+def test_a_difference_counts_in_the_unit_of_the_objective():
+    """A price near 0 is a sum of terms of the size of `scale`, whose rounding errors it has."""
+    expected = {
+        "price/predictions": np.float32([[-25.288086]]),
+        "click/logits": np.float32([[0.1]]),
+    }
+    prices = {**expected, "price/predictions": np.float32([[-25.288574]])}
+    units = {"price": 3989.4}
+    with pytest.raises(skew.Skew, match="price/predictions"):
+        skew.check_answers(expected, prices, "s")
+    # 0.000488 of 3989.4.
+    assert skew.check_answers(expected, prices, "s", units=units) == pytest.approx(
+        1.22e-7, rel=0.01
+    )
+    clicks = {**expected, "click/logits": np.float32([[0.1005]])}
+    with pytest.raises(skew.Skew, match="click/logits"):
+        skew.check_answers(expected, clicks, "s", units=units)
+    document = {
+        **DOCUMENT,
+        "labels": {"paid": {"dtype": "float32"}},
+        "objectives": {"paid": {"head": "regression", "center": 3932.8, "scale": 3989.4}},
+    }
+    assert skew.units_of(feature_specs.parse(document)) == {"paid": 3989.4}
+
+
 def test_padding_of_lists_may_have_another_width():
     """A list is padded to the longest list of its batch."""
     wide = np.array([[b"a", b"b", b""], [b"c", b"", b""]], object)
