@@ -83,11 +83,11 @@ def _run(command: Tune, server: Optional[ForkServer], tell: Callable[[str], None
         results.write(command.run.model_dir, study, before.test, before.export, is_done=False)
     processes = command.program.processes or auto.processes_of(search)
     _log.info("%s", _plan(search, processes))
-    cached = cache.of(command, search, spec)
+    cached = cache.flags_of(command, search, spec)
     with until_signalled() as ended:
         loop = SearchLoop(
             study,
-            lambda claim: _start(cached, claim, search, server),
+            lambda claim: _start(command, claim, search, server, cached),
             processes=processes,
             ended=ended,
             every_secs=command.program.log_every_secs,
@@ -95,7 +95,7 @@ def _run(command: Tune, server: Optional[ForkServer], tell: Callable[[str], None
         )
         loop.run()
         with study.locked():
-            return _finish(command, study, ended, server, tell)
+            return _finish(command, study, ended, server, cached, tell)
 
 
 def _plan(search: Search, processes: int) -> str:
@@ -114,13 +114,13 @@ def _plan(search: Search, processes: int) -> str:
 
 
 def _start(
-    command: Tune, claim: Claim, search: Search, server: Optional[ForkServer]
+    command: Tune, claim: Claim, search: Search, server: Optional[ForkServer], more: list[str]
 ) -> trial_process.TrialRun:
     folder = trial_dir(command.run.model_dir, claim.number)
     trial = trial_config(command, search, claim.values, folder)
     if claim.number == 0 and search.budget is not None:  # `auto` begins with the given settings.
         trial = final_test.with_test(command, trial)
-    return trial_process.TrialRun.started(trial, search, server)
+    return trial_process.TrialRun.started(trial, search, server, more)
 
 
 def _check_left(command: Tune, study: SearchStudy) -> None:
@@ -142,14 +142,14 @@ def _check_left(command: Tune, study: SearchStudy) -> None:
 
 def _finish(
     command: Tune, study: SearchStudy, ended: Signalled, server: Optional[ForkServer],
-    tell: Callable[[str], None],
+    more: list[str], tell: Callable[[str], None],
 ) -> RunResult:  # fmt: skip
     """Trains the best settings, and writes the results, unless another process has done it."""
     search, trials, best = study.search, study.trials(), study.best()
     model_dir = command.run.model_dir
     result, test, flags = RunResult(mode=command.program.mode), None, ""
     if best is not None:
-        result = results.train_best(command, search, best, ended, server)
+        result = results.train_best(command, search, best, ended, server, more)
         test = results.score_of(command, search, best, result)
         with open(os.path.join(model_dir, results.BEST), encoding="utf-8") as file:
             flags = file.read()
@@ -200,7 +200,7 @@ def _summary(
         if test.given is not None:
             line += f"; the given settings, trained without them, have {test.given:.5f}"
         lines.append(line)
-    lines += standing.lines(result)
+    lines += standing.lines(result, searched=True)
     if export is not None:
         lines.append(f"export to serve: {shlex.quote(export)}")
     flags = shlex.quote(os.path.join(run.model_dir, results.BEST))

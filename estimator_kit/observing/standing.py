@@ -43,20 +43,28 @@ class _Best(NamedTuple):
     reference: ReferenceModel
 
 
-def headline(result: RunResult) -> str:
-    """One or two sentences for each objective; "" without reference models."""
+def headline(result: RunResult, *, searched: bool = False) -> str:
+    """One or two sentences for each objective; "" without reference models.
+
+    Args:
+      result: the result of the training.
+      searched: whether a search chose the settings, so that another search must be longer.
+    """
     compared = result.reference_models
     if compared is None:
         return ""
     if compared.error is not None:
         return f"No reference models: {compared.error}"
     objectives = compared.objectives.items()
-    return " ".join(_sentences(result, compared, name, entry) for name, entry in objectives)
+    return " ".join(
+        _sentences(result, compared, name, entry, searched) for name, entry in objectives
+    )
 
 
 def _sentences(
-    result: RunResult, compared: ReferenceModels, name: str, entry: ComparedObjective
-) -> str:
+    result: RunResult, compared: ReferenceModels, name: str, entry: ComparedObjective,
+    searched: bool,
+) -> str:  # fmt: skip
     if entry.error is not None:
         return f"{name}: no reference models. {entry.error}"
     best = _best(entry)
@@ -78,10 +86,10 @@ def _sentences(
     text += f" ({_interval(reference)})"
     if reference.verdict == "model":
         return f"{text}: your model is better."
-    return f"{text}: {verb} better. {_advice(result, best.name)}"
+    return f"{text}: {verb} better. {_advice(result, best.name, searched)}"
 
 
-def _advice(result: RunResult, name: str) -> str:
+def _advice(result: RunResult, name: str, searched: bool) -> str:
     """What to try when a reference model is better."""
     if name == "constant":
         return (
@@ -90,6 +98,8 @@ def _advice(result: RunResult, name: str) -> str:
         )
     longer = "" if result.stop_reason == EARLY_STOPPED else "more --epochs, "
     trees = ", or use trees for this table" if name == "boosted_trees" else ""
+    if searched:
+        return f"Try a longer search{trees}."
     return f"Try `estimator-kit tune --search=auto`, {longer}another --model{trees}."
 
 
@@ -138,12 +148,12 @@ def rows_read(compared: ReferenceModels) -> str:
     )
 
 
-def lines(result: RunResult) -> list[str]:
-    """The lines for the console."""
+def lines(result: RunResult, *, searched: bool = False) -> list[str]:
+    """The lines for the console; see `headline`."""
     compared = result.reference_models
     if compared is None:
         return []
-    found = [headline(result)]
+    found = [headline(result, searched=searched)]
     for name, entry in compared.objectives.items():
         for model, reference in entry.references.items():
             if entry.metric is None:

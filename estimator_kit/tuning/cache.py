@@ -17,20 +17,23 @@ from estimator_kit.tuning.search_file import Search
 from feature_specs.spec import FeatureSpec
 
 
-def of(command: Tune, search: Search, spec: FeatureSpec) -> Tune:
-    """The command with a cache, if its rows can be cached and it has none."""
+def flags_of(command: Tune, search: Search, spec: FeatureSpec) -> list[str]:
+    """What trials get on their command line: the cache, if rows can be cached and there is none.
+
+    It is not in `trial.flags`, because a training that somebody starts later must not make the
+    cache again.
+    """
     negatives = command.settings.keep_negatives is not None or "keep_negatives" in search.parameters
     if command.reading.input_cache_dir is not None or negatives:
-        return command
-    cached = {"input_cache_dir": _folder(command.run.model_dir)}
-    reading = command.reading.model_copy(update=cached)
+        return []
+    folder = _folder(command.run.model_dir)
+    reading = command.reading.model_copy(update={"input_cache_dir": folder})
     try:
         input_cache.check(command.program, command.data, reading, spec)
     except ConfigError:  # For example, rows of one query are read together.
         remove(command.run.model_dir)
-        return command
-    settings = command.settings.model_copy(update=cached)
-    return command.model_copy(update={"reading": reading, "settings": settings})
+        return []
+    return [f"--input_cache_dir={folder}"]
 
 
 def remove(model_dir: str) -> None:

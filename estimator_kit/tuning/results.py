@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+from collections.abc import Sequence
 from typing import Any, Optional
 
 from pydantic import Field, JsonValue
@@ -173,8 +174,11 @@ def train_best(
     best: Trial,
     ended: Signalled,
     server: Optional[ForkServer] = None,
+    more: Sequence[str] = (),
 ) -> RunResult:
     """Trains the best settings in `best`, in a separate process, and goes on after a kill.
+
+    `server` and `more` are those of `ProgramRun`.
 
     Raises:
       DataError: the training failed.
@@ -189,7 +193,7 @@ def train_best(
         shutil.rmtree(folder)  # It is of another trial, which was the best one before.
     documents.write_text(flags, text)
     _log.info("%s", _what(command, config, best))
-    run = ProgramRun(None, flags, log, server)
+    run = ProgramRun(None, flags, log, server, more)
     try:
         while (code := run.status()) is None:
             if ended.wait(_INTERVAL):

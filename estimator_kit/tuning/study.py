@@ -48,6 +48,10 @@ _NAME = "search"
 # The pruner `median` ends no trial before as many have finished.
 _FEWEST_TO_PRUNE = 5
 
+# A search of a few minutes has few trials, and one that learns slowly would take much of its time.
+# So `auto` prunes after fewer trials, but no trial before its third evaluation.
+_FEWEST_OF_AUTO, _FIRST_EVALUATION_OF_AUTO = 2, 3
+
 # Seconds between two attempts to take the lock of the search, which others hold for milliseconds.
 _RETRY_SECS = 0.05
 
@@ -337,21 +341,26 @@ class SearchStudy:
             claim.trial.report(claim.best, rows)
             claim.trial.set_user_attr("seconds", claim.seconds + seconds)
         if self.search.pruner == "median":
-            return claim.best is not None and self._is_behind(claim.best, rows)
+            return claim.best is not None and self._is_behind(claim.number, claim.best, rows)
         return bool(claim.trial.should_prune())
 
-    def _is_behind(self, value: float, rows: int) -> bool:
+    def _is_behind(self, number: int, value: float, rows: int) -> bool:
         """Whether a value is worse than the median of what the finished trials had by then.
 
         Their batches may have other sizes, so a trial had the value of its last evaluation of at
         most as many rows. A trial without one is left out.
         """
-        others = []
-        for trial in self.trials():
+        others, trials = [], self.trials()
+        fewest = _FEWEST_TO_PRUNE
+        if self.search.budget is not None:
+            fewest = _FEWEST_OF_AUTO
+            if len(trials[number].evaluations) < _FIRST_EVALUATION_OF_AUTO:
+                return False
+        for trial in trials:
             earlier = [each for each in trial.evaluations if each <= rows]
             if trial.state == "done" and earlier:
                 others.append(trial.evaluations[max(earlier)])
-        if len(others) < _FEWEST_TO_PRUNE:
+        if len(others) < fewest:
             return False
         median = statistics.median(others)
         return value < median if self.search.maximizes else value > median

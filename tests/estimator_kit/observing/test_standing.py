@@ -48,6 +48,8 @@ def test_the_best_reference_model_is_in_the_first_line():
 def test_more_epochs_do_not_help_a_training_that_stopped_early():
     text = standing.headline(result_of({"boosted_trees": TREES}, stop_reason="early_stopped"))
     assert "--search=auto`, another --model, or use trees" in text
+    text = standing.headline(result_of({"boosted_trees": TREES}), searched=True)
+    assert text.endswith("the trees are better. Try a longer search, or use trees for this table.")
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,20 @@ def test_the_median_pruner_ends_a_bad_trial(tmp_path):
     assert json.dumps(trial.evaluations) == '{"10": 0.6}'
 
 
+def test_a_search_with_little_time_prunes_after_two_trials_at_the_third_evaluation(tmp_path):
+    study = study_of(tmp_path, trials=9)
+    study.search.lasting(60.0)
+    for value in (0.7, 0.8):
+        claim = study.claim()
+        study.report(claim, rows=10, value=value, seconds=1.0)
+        finish(study, claim, value)
+    claim = study.claim()
+    values = [(10, 0.5), (20, 0.6), (30, 0.74)]  # The median is 0.75.
+    pruned = [study.report(claim, rows=r, value=v, seconds=1.0) for r, v in values]
+    assert pruned == [False, False, True]
+    study.finish(claim, "pruned", seconds=2.0)
+
+
 def test_the_best_evaluation_so_far_is_compared_also_of_other_batch_sizes(tmp_path):
     study = study_of(tmp_path, trials=6)
     for i in range(5):  # At 12 rows they have 0.71, 0.72, 0.73, 0.74 and 0.75.
