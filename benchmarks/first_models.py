@@ -5,12 +5,12 @@
 
 For each table: `analyze --convert_dir` splits the rows in three (0.6, 0.2 and 0.2, `--split_seed`
 decides how where the split takes one), then `train_and_evaluate --flagfile=exp.flags`, once for
-each seed. The metric is that of the test rows at the step that the evaluation rows chose. Boosted
-trees of scikit-learn (the reference model of the same run) learn from the same rows; `--trees`
-names a Python with LightGBM, pandas and pyarrow, which gets these rows, too. Nothing is downloaded:
-`TABLES` says which files FOLDER must have. Results are lines of JSON in OUT/results.jsonl, and a
-table is printed. This program is not a test, and no number in it decides a default: five of the
-tables (`chosen_on`) did that, the others judge.
+each seed. The metric is measured on the test rows at the step that the evaluation rows chose.
+Boosted trees of scikit-learn (the reference model of the same run) learn from the same rows;
+`--trees` names a Python with LightGBM, pandas and pyarrow, which gets these rows, too. Nothing is
+downloaded: `TABLES` says which files FOLDER must have. Results are lines of JSON in
+OUT/results.jsonl, and a table is printed. This program is not a test, and no number in it decides a
+default: five of the tables (`chosen_on`) did that, the other tables judge.
 """
 
 from __future__ import annotations

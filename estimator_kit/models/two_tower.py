@@ -129,6 +129,9 @@ class TwoTowerModel(ModelFn):
         dimension: the length of both vectors.
         item_id: the categorical column with the id of the item, one per record. None turns the
           correction for popular items off, so that the model ranks them too low.
+        user_id: the categorical column with the id of the user, one per record. An evaluation
+          leaves out the items that the user has taken in the training files. None leaves out none.
+        recall_at: each k of the metrics `recall_at_<k>`, `ndcg_at_<k>` and `coverage_at_<k>`.
         normalize: whether to scale the vectors to length 1.
         temperature: the divisor of the product, above 0. A smaller number sharpens the softmax. 0.1
           suits vectors of length 1.
@@ -171,19 +174,13 @@ class TwoTowerModel(ModelFn):
                     f"objective {name!r} has the loss delayed_feedback, but two_tower compares the "
                     "rows with label 1 with each other. Choose another loss, or another model."
                 )
+            if isinstance(entry, Binary) and p.item_id is not None:
+                self._check_metrics(name, entry)
         if not any(isinstance(entry, Binary) for entry in spec.objectives.values()):
             raise ConfigError(
                 "two_tower needs an objective with the head binary, got only ranking. Add one: "
                 "without negatives from other rows, the model cannot find items among all."
             )
-            taken = {choice.label for choice in choices(p.recall_at)}
-            for choice in entry.metric_choices():
-                if choice.label in taken:
-                    raise ConfigError(
-                        f"objective {name!r} has the metric {choice.label} within groups, and "
-                        f"recall_at={list(p.recall_at)} makes one of this name for all items. Use "
-                        "another number for one of the two."
-                    )
         self._check_ids("user_id", p.user_id, p.user_group, "null leaves out no items.")
         no_item = "null trains without a correction for popular items."
         self._check_ids("item_id", p.item_id, p.item_group, no_item)
@@ -192,6 +189,18 @@ class TwoTowerModel(ModelFn):
                 f"user_id: got {p.user_id!r} without item_id, which metrics of the catalogue need. "
                 "Set item_id, or remove user_id."
             )
+
+    def _check_metrics(self, name: str, entry: Binary) -> None:
+        """Raises ConfigError if an objective has a metric that the catalogue makes, too."""
+        at = self.params.recall_at
+        of_catalogue = {choice.label for choice in choices(at)}
+        for choice in entry.metric_choices():
+            if choice.label in of_catalogue:
+                raise ConfigError(
+                    f"objective {name!r} has the metric {choice.label} within groups, and "
+                    f"recall_at={list(at)} makes a metric of this name for all items. Use another "
+                    "number for one of the two."
+                )
 
     def _check_ids(self, param: str, name: Optional[str], group: str, without: str) -> None:
         """Raises ConfigError if a column is not one of single ids that the group reads."""

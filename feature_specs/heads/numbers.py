@@ -126,14 +126,14 @@ class Regression(StepEntry):
     )
     center: FiniteFloat = field(
         0.0,
-        changes="weights outputs training scores",
+        changes="weights training scores",
         description="What an untrained model predicts, such as the mean of the label. A model "
         "learns numbers near 0 and 1 fast. Without this, it needs thousands of steps for a label "
         "with a mean of 200,000.",
     )
     scale: PositiveFloat = field(
         1.0,
-        changes="weights outputs training scores",
+        changes="weights training scores",
         description="The unit in which the model learns, such as the standard deviation of the "
         "label. The loss compares (prediction - center) / scale and (label - center) / scale. "
         "Predictions and all other metrics have the unit of the label.",

@@ -41,6 +41,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     "visits": {"dtype": "float32", "shape": "variable"},
     "share": {"dtype": "float32"},
     "ended": {"dtype": "int64"},
+    "day": {"dtype": "string", "default": ""},
 }
 COLUMNS = {
     "cost": {"numeric": "price"},
@@ -79,6 +80,7 @@ def make_rows(count: int = 16) -> list[dict[str, Any]]:
                 f"visits{end}": [rng.randrange(1, 9) / 4 for _ in tags],
                 f"share{end}": rng.randrange(1, 9) / 10,
                 f"ended{end}": rng.randrange(2),
+                f"day{end}": f"{i % 12 + 1}/{(i * 7) % 12 + 1}/17" if end else f"{i % 11 + 1}/5/17",
             })  # fmt: skip
         rows.append(row)
     return rows
@@ -105,6 +107,8 @@ START: dict[str, dict[str, Any]] = {
     "sequence_numeric": {"sequence_numeric": "stays"},
     "ragged": {"ragged": "stays"},
     "bucketized": {"bucketized": "age", "boundaries": [3.0, 6.0]},
+    "is_missing": {"is_missing": "price"},
+    "time": {"time": "day", "part": "month", "format": "%m/%d/%y"},
     "identity": {"identity": "age", "size": 10},
     "vocabulary": {"vocabulary": "city", "list": ["rome", "oslo"]},
     "hash_bucket": {"hash_bucket": "city", "size": 7},
@@ -299,6 +303,12 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
               true_probability="share")
     ],
     "bucketized.boundaries": [({}, {"boundaries": [3.0, 7.0]})],
+    "numeric.missing": [({}, {"missing": 3.5}), ({"missing": 3.5}, {"missing": 4.5})],
+    "bucketized.missing": [
+        _both({"bucketized": "price", "boundaries": [-1.0, 5.0]}, missing="own_bucket")
+    ],
+    "time.part": [({}, {"part": "day"})],
+    "time.format": [({}, {"format": "%d/%m/%y"})],
     "identity.size": [({}, {"size": 11}), _both({"size": 5, "default_id": 0}, size=6)],
     "identity.default_id": [_both({"size": 5, "default_id": 0}, default_id=1)],
     **{
@@ -396,6 +406,7 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "tables.csv_comment": [_tables(b"city,y\n#oslo,2\nrome,2\n", csv_comment="#")],
     "tables.csv_missing": [_tables(b"city,y\n?,2\nrome,2\n", csv_missing=["?"])],
     "tables.csv_list_separator": [_tables(b"tags,y\na|b,2\n", csv_list_separator="|")],
+    "tables.csv_thousands": [_tables(b'city,y\n"1,200",2\nrome,2\n', csv_thousands=True)],
 }  # fmt: skip
 
 # Fields without a case, and why.

@@ -66,6 +66,7 @@ def write_files(folder: pathlib.Path) -> None:
     long = json.dumps({"note": "a" * 500_000}) + "\n"
     (folder / "long.jsonl").write_text(long * 4)
     (folder / "rows.csv").write_text("y;note\n1; a|b\n#2;c\n?;d\n")
+    (folder / "commas.csv").write_text("y;note\n1,200;a\n")
     training = {**base("train_and_evaluate", folder), "model_dir": f"{folder}/trained"}
     ek.run(ek.ExperimentConfig(**{**training, "seed": 5, "max_steps": 2, "exporters": ()}))
 
@@ -223,6 +224,8 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "csv_comment": _both(table, csv_comment="#"),
         "csv_missing": _both(table, csv_missing=("?",)),
         "csv_list_separator": _both(table, csv_list_separator="|"),
+        "csv_thousands": _both({**table, "convert_files": (f"{folder}/commas.csv",)},
+                               csv_thousands=True),
     }  # fmt: skip
 
 

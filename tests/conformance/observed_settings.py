@@ -368,7 +368,7 @@ class OfTraining(OfEvaluation):
         training._eval_input, training._start_step, training._profile = self.evaluated, None, None
         training._progress = ProgressHook(training._plan.max_steps, every_secs=1.0, shared=False)
         training._after_evaluation = AfterEvaluation(
-            self.command, self.spec, self.trainer.request,
+            self.command, self.spec, self.trainer.request, self.evaluated,
             meaning=ScoresMeaning("", "", {}),
         )  # fmt: skip
         training._cache = training._estimator = None

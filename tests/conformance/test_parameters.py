@@ -33,10 +33,11 @@ OTHER = {
     "layer_norm": True, "learning_rate": 0.001, "levels": 3, "linear_learning_rate": 0.001,
     "linear_optimizer": "sgd", "maps": [2, 2], "max_steps": 4, "moving_average": 0.5,
     "normalize": False, "optimizer": "sgd", "optimizers": {"": "sgd"}, "own_experts": 2,
-    "pooling": "max", "rank": 3, "recurrent_units": [2], "regularizer": {"l1": 0.1},
+    "pooling": "max", "rank": 3, "recall_at": [1], "recurrent_units": [2], "regularizer": {"l1": 0.1},
     "residual": True, "schedule": {"cosine": {"decay_steps": 10}}, "shared_experts": 2,
     "softmax": True, "steps_dropout": 0.5, "structure": "stacked", "tasks": ["buy", "click"],
-    "temperature": 0.5, "tied": False, "tower_units": [3], "warm_up_steps": 3, "width": 4,
+    "temperature": 0.5, "tied": False, "tower_units": [3], "user_id": "user", "warm_up_steps": 3,
+    "width": 4,
 }  # fmt: skip
 
 

@@ -124,10 +124,12 @@ def test_the_models_have_their_formula_and_their_parameters(pages):
     # A shared parameter with another default, and one with another meaning.
     wide_deep = page.partition("## wide_deep {")[2]
     assert (
-        "| `learning_rate` | number, above 0 | `0.05` | the learning rate of the DNN. |"
-        in wide_deep
+        "| `learning_rate` | number, above 0 | none | the learning rate of the DNN. By default it "
+        "is the rate of its optimizer. |" in wide_deep
     )
+    assert "| `optimizer` | string or mapping | `adagrad` | the optimizer of the DNN." in wide_deep
     shared = pages["reference/model_parameters.md"]
+    assert "| `optimizer` | string or mapping | `lazy_adam` |" in shared
     assert "| `hidden_units` | list of (integer, 1 or more), 1 items or more |" in shared
     assert "### cosine { #schedules-cosine }" in shared
     assert "Gradient Surgery for Multi-Task Learning" in " ".join(shared.split())

@@ -25,7 +25,7 @@ class Decisions:
     """What is decided about features.
 
     Attributes:
-      labels: the labels, which are no features.
+      labels: the labels, which are not features.
       kinds: what the values of each feature are.
       leaks: why a feature gives a label away, by feature: it is ignored. Features that the user
         names are not in it.

@@ -24,7 +24,7 @@ _CATEGORY = _ID | frozenset(
     site domain advertiser campaign creative publisher product item user customer client merchant
     vendor seller store shop brand country state city region district county province airport
     airline gender sex race religion nationality ethnicity language lang department dept industry
-    occupation profession color colour currency cluster segment""".split()
+    occupation profession color currency cluster segment""".split()
 )
 # These words say as the first of several that the feature describes a thing, often by its kind.
 _FIRST = frozenset("id ip app zip device os channel code type kind category class cd hash".split())

@@ -8,8 +8,8 @@ feature give the label away? The answers come from predictions of rows that they
     by order      the mean over 20 bins of about as many rows, and the mean over values nearby
     by a curve    a parabola, for few values
 
-Each mean has 20 more rows with the mean of all. A value with a twentieth of the rows has a bin of
-its own. R2 is the share of the label's variance that a prediction explains. Imports no TensorFlow.
+Each mean has 20 more rows with the mean of all. A value with a twentieth of the rows has a separate
+bin. R2 is the share of the label's variance that a prediction explains. Imports no TensorFlow.
 """
 
 from __future__ import annotations

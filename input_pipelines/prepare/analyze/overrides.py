@@ -87,7 +87,7 @@ def _check_numeric(name: str, feature: FeatureStatistics, words: Sequence[str]) 
     others = [word for word in words if not _is_number(word)][:_EXAMPLES]
     if others:
         raise DataError(
-            f"--numeric: {name!r} is text. The most frequent values that are no numbers: "
+            f"--numeric: {name!r} is text. The most frequent values that are not numbers: "
             f"{', '.join(map(repr, others))}. If they mean a missing value, name them with "
             "--csv_missing, or correct them"
         )

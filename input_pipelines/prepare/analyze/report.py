@@ -1,6 +1,6 @@
 """Makes the report of a first spec for the console: at most about 20 lines, the loudest first.
 
-Each decision that is no matter of course is one line, with its reason and the flag that changes
+Each decision that is not obvious is one line, with its reason and the flag that changes
 it. If many features have the same kind of decision, they share a line. What does not fit is
 counted, and the comments of the spec have it.
 """
@@ -16,13 +16,13 @@ from input_pipelines.prepare.analyze.decisions import Decisions
 IS_GROUP = "it names the group of a row, and models do not read it"
 
 _LINES = 18
-_ALONE = 3  # So many features have their own lines, if they share a kind of decision.
+_ALONE = 3  # This many features have their own lines, if they share a kind of decision.
 _NAMES = 12
 
 # Notes about columns of tables that many columns may have, and the text for several columns.
 _SHARED = (
     (": float32, because ", "float32, because some values are not integers"),
-    (": text, because ", "text, because some values are no numbers, or would lose digits"),
+    (": text, because ", "text, because some values are not numbers, or would lose digits"),
     (": missing values: ", "quoted fields without a number are missing values"),
     (", rounded to a float32", "some values are rounded to a float32"),
     (", stored as 0", "some values are too close to 0 for a float32"),

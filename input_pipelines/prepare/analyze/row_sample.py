@@ -46,7 +46,7 @@ class Column:
 
     Attributes:
       values: [n] int64, float32, or for text the uint64 hashes of its values.
-      present: [n] whether the row has a value. NaN and infinity are no values.
+      present: [n] whether the row has a value. NaN and infinity do not count as values.
     """
 
     values: np.ndarray
@@ -58,7 +58,7 @@ class Column:
 
     @property
     def numbers(self) -> np.ndarray:
-        """[n] float64; NaN where there is no value. Not for text."""
+        """[n] float64; NaN for a row without a value. Not for text."""
         return np.where(self.present, self.values.astype(np.float64), np.nan)
 
     @functools.cached_property
@@ -68,7 +68,7 @@ class Column:
 
     @functools.cached_property
     def codes(self) -> np.ndarray:
-        """[n] int64: the place of each value in `distinct`; -1 where there is no value."""
+        """[n] int64: the place of each value in `distinct`; -1 for a row without a value."""
         places = np.searchsorted(self.distinct, self.values)
         return np.where(self.present, places, -1).astype(np.int64)
 

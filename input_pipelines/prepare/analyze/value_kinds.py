@@ -52,7 +52,7 @@ class Kind:
       category, number: whether it gets columns of categories, and a column of its number.
       why: the reason, for a feature of integers or an override.
       rule: the reason in words that fit several features.
-      report: whether a user may want to know it: the rule is no matter of course.
+      report: whether a user may want to know it: the rule is not obvious.
       override: the flag that changes it.
     """
 

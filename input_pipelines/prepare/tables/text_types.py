@@ -195,7 +195,7 @@ class TextColumn:
 
     @property
     def missing_markers(self) -> list[str]:
-        """The markers of missing values, if all values that are no numbers are such markers."""
+        """The markers of missing values, if all values that are not numbers are such markers."""
         marked = sum(self.markers.values())
         others = self.counts["text"] + self.counts["spaced"] - marked
         numbers = sum(self.counts[kind] for kind in ("whole", "fraction", *_GROUPED))

@@ -258,6 +258,21 @@ def test_hard_negatives_alone_are_refused(document):
     )
 
 
+def test_a_metric_within_groups_and_of_all_items(document):
+    document["groups"] = {"user": ["price", "tag_emb"], "item": ["user_emb", "city_hot"]}
+    del document["columns"]["city_x_tag"]
+    document["objectives"]["buy"].update(metrics=[{"ndcg": 10}], group_by="city")
+    spec = feature_specs.parse(document)
+    with pytest.raises(ek.ConfigError) as error:
+        MODELS["two_tower"](spec, {"item_id": "user"})
+    assert str(error.value) == (
+        "objective 'buy' has the metric ndcg_at_10 within groups, and recall_at=[10] makes a "
+        "metric of this name for all items. Use another number for one of the two."
+    )
+    MODELS["two_tower"](spec, {"item_id": "user", "recall_at": [20]})
+    MODELS["two_tower"](spec, {"item_id": None})
+
+
 @pytest.mark.parametrize(
     ("changes", "found"),
     [

@@ -108,7 +108,7 @@ def test_overrides(of, request, tmp_path):
         ({"ignore": ["click"]}, "--ignore: 'click' is a label. Remove it from one of the flags"),
         (
             {"numeric": ["city"]},
-            "--numeric: 'city' is text. The most frequent values that are no numbers: ",
+            "--numeric: 'city' is text. The most frequent values that are not numbers: ",
         ),
     ],
 )

@@ -44,7 +44,7 @@ def test_a_feature_that_predicts_alone():
 
 
 def test_a_value_that_fixes_the_label():
-    """One person decides before both do: without a yes there is no match."""
+    """One person decides before both do: without a yes they do not match."""
     yes = np.where(CLICK, 1, RANDOM.random(ROWS) < 0.4)
     rare = np.where(CLICK, 0, RANDOM.random(ROWS) < 0.01)  # 1% of the rows are too few.
     result = found({"yes": column(yes), "rare": column(rare)}, CLICK)
