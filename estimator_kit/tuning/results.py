@@ -178,7 +178,7 @@ def train_best(
 ) -> RunResult:
     """Trains the best settings in `best`, in a separate process, and goes on after a kill.
 
-    `server` and `more` are those of `ProgramRun`.
+    `ProgramRun` gets `server` and `more`.
 
     Raises:
       DataError: the training failed.
