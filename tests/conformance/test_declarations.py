@@ -41,6 +41,7 @@ NOT_SEEN_HERE: dict[str, dict[str, str]] = {
         for head in ("binary", "multi_label", "cosine", "ranking")
     },
     "retraining.vocabularies": {"values": _CYCLE},
+    "tables.csv_thousands": {"records": "without it, a table with such numbers is refused"},
 }
 
 
