@@ -135,7 +135,7 @@ def main() -> None:
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     paths = click_logs.generate(arguments.data, arguments.rows)
     our_input = ek.train_input_fn(spec(), paths, batch_size=BATCH)
-    params = {"hidden_units": UNITS, "learning_rate": RATE}
+    params = {"hidden_units": UNITS, "optimizer": "adagrad", "learning_rate": RATE}
     with tempfile.TemporaryDirectory() as folder:
         model = find_model("dnn")(spec(), params)
         ours = tf.estimator.Estimator(model, f"{folder}/ours", run_config(), params={})

@@ -115,7 +115,8 @@ def operations(graph: tf.Graph) -> int:
 def model_of(spec: Any) -> Any:
     if "wide" in spec.groups:
         return find_model("linear")(spec, {})
-    return find_model("dnn")(spec, {"hidden_units": UNITS, "learning_rate": RATE})
+    params = {"hidden_units": UNITS, "optimizer": "adagrad", "learning_rate": RATE}
+    return find_model("dnn")(spec, params)
 
 
 def export_graph(spec: Any) -> tuple[tf.Graph, dict[str, Any]]:

@@ -32,8 +32,8 @@ _BATCH, _EPOCHS = 512, 6
 _METRICS = ("auc/purchase", "bayes_auc/purchase", "loss/purchase")
 
 _MMOE = ["--model=mmoe", "--model_params=hidden_units=[64,32]", "--model_params=experts=4",
-         "--model_params=tower_units=[16]"]  # fmt: skip
-_DNN = ["--model=dnn", "--model_params=hidden_units=[64,32]"]
+         "--model_params=tower_units=[16]", "--model_params=optimizer=adagrad"]  # fmt: skip
+_DNN = ["--model=dnn", "--model_params=hidden_units=[64,32]", "--model_params=optimizer=adagrad"]
 _TOGETHER = "mmoe, click and purchase"
 SETTINGS: dict[str, Sequence[str]] = {
     _TOGETHER: ["--spec=WORK/click_and_purchase.json", *_MMOE, "--model_params=learning_rate=0.2"],

@@ -46,7 +46,8 @@ from input_pipelines.record_files import tfrecords
 
 def estimators(folder: str):
     """Ours and the canned one, the same model."""
-    model = find_model("dnn")(spec(), {"hidden_units": UNITS, "learning_rate": RATE})
+    params = {"hidden_units": UNITS, "optimizer": "adagrad", "learning_rate": RATE}
+    model = find_model("dnn")(spec(), params)
     ours = tf.estimator.Estimator(model, f"{folder}/ours", run_config(), params={})
     canned = tf.compat.v1.estimator.DNNClassifier(
         UNITS,

@@ -406,7 +406,7 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "tables.csv_comment": [_tables(b"city,y\n#oslo,2\nrome,2\n", csv_comment="#")],
     "tables.csv_missing": [_tables(b"city,y\n?,2\nrome,2\n", csv_missing=["?"])],
     "tables.csv_list_separator": [_tables(b"tags,y\na|b,2\n", csv_list_separator="|")],
-    "tables.csv_thousands": [_tables(b'city,y\n"1,200",2\nrome,2\n', csv_thousands=True)],
+    "tables.csv_thousands": [_tables(b'income,y\n"1,200",2\n', csv_thousands=True)],
 }  # fmt: skip
 
 # Fields without a case, and why.

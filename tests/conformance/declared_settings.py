@@ -224,8 +224,8 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "csv_comment": _both(table, csv_comment="#"),
         "csv_missing": _both(table, csv_missing=("?",)),
         "csv_list_separator": _both(table, csv_list_separator="|"),
-        "csv_thousands": _both({**table, "convert_files": (f"{folder}/commas.csv",)},
-                               csv_thousands=True),
+        "csv_thousands": _both({**table, "convert_files": (f"{folder}/commas.csv",),
+                                "csv_thousands": False}, csv_thousands=True),
     }  # fmt: skip
 
 

@@ -41,6 +41,7 @@ NOT_SEEN_HERE: dict[str, dict[str, str]] = {
         for head in ("binary", "multi_label", "cosine", "ranking")
     },
     "retraining.vocabularies": {"values": _CYCLE},
+    "tables.csv_thousands": {"records": "without it, a table with such numbers is refused"},
 }
 
 
@@ -187,7 +188,8 @@ PARTNERS = {"batch_norm_momentum": {"batch_norm": True}}
 OTHER_HERE = {
     "freeze": [".*kernel"], "forward_features": ["user"], "optimizer": "adam", "warm_up_steps": 9,
     "own_experts": 3, "pooling": "mean", "calibrator": 1e4, "dien.recurrent_units": 3,
-    "learning_rate": 0.003, "gru4rec.learning_rate": 0.002, "sasrec.heads": 5, "sasrec.feed_forward": 6,
+    "learning_rate": 0.003, "gru4rec.learning_rate": 0.002, "sasrec.heads": 5,
+    "sasrec.feed_forward": 6,
 }  # fmt: skip
 PARAMETERS_NOT_SEEN = {
     "moving_average": {"weights": "predictions read the averages of a checkpoint"},

@@ -389,4 +389,4 @@ def _category(
         Entry(step, {**value, "sequence": True}, "the same ids, one for each step, in order"),
         Entry(dense, of_step, "the vector of each step"),
     ]
-    return Choice(feature, tuple(columns), (name,), (deep.name,), (dense,))
+    return Choice(feature, tuple(columns), (name,), (deep.name,), steps=(dense,))

@@ -362,8 +362,9 @@ def test_words_are_data_and_not_yaml(tmp_path):
         (["b", "a", "c"], {"dtype": "string", "vocabulary": ["a", "b", "c"]},
          {"head": "multi_class", "num_classes": 3}),
         ([0.0, 1.0], {"dtype": "float32"}, {"head": "binary"}),
-        ([0.5, 2.0], {"dtype": "float32"}, {"head": "regression"}),
-        ([1, 2, 3], {"dtype": "int64"}, {"head": "regression"}),
+        # The mean and the standard deviation.
+        ([0.5, 2.0], {"dtype": "float32"}, {"head": "regression", "center": 1.25, "scale": 0.75}),
+        ([1, 2, 3], {"dtype": "int64"}, {"head": "regression", "center": 2.0, "scale": 0.816497}),
     ],
 )  # fmt: skip
 def test_guesses_of_heads(tmp_path, values, label, head):

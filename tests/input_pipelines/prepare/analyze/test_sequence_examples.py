@@ -133,6 +133,7 @@ def test_a_first_spec(analysis):
     assert dict(spec.groups) == {
         "wide": ("age_bucket", "items", "kinds", "queries", "tags"),
         "deep": ("age_scaled", "items_emb", "kinds_hot", "queries_hot", "tags_hot"),
+        "fields": ("age_bucket_emb", "items_emb", "kinds_emb", "queries_emb", "tags_emb"),
         "steps": ("items_step_emb", "kinds_step_hot", "seconds_step"),
         "steps_2": ("queries_step_hot",),
     }
