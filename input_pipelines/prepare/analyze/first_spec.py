@@ -147,7 +147,7 @@ def write(
     for query in queries.values():
         choices[query] = dataclasses.replace(choices[query], **_NO_COLUMNS, why=report.IS_GROUP)
     largest_ids = _largest_ids(choices, statistics)
-    choices = field_columns.with_fields(choices, largest_ids)
+    choices = field_columns.with_fields(choices, largest_ids, statistics.rows)
     entries = [_entries(label, summary, statistics, choices, queries) for label in labels]
     heading = (
         f"A first spec, which --mode=analyze made from {counted(statistics.rows, 'record')} of "
