@@ -20,8 +20,8 @@ from feature_specs.spec import FeatureSpec
 def flags_of(command: Tune, search: Search, spec: FeatureSpec) -> list[str]:
     """What trials get on their command line: the cache.
 
-    Nothing if the user names a cache, or if the rows cannot be cached. It is not in `trial.flags`, because a training that somebody starts later must not make the
-    cache again.
+    Nothing if the user names a cache, or if the rows cannot be cached. It is not in `trial.flags`,
+    because a training that somebody starts later must not make the cache again.
     """
     negatives = command.settings.keep_negatives is not None or "keep_negatives" in search.parameters
     if command.reading.input_cache_dir is not None or negatives:
