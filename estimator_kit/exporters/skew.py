@@ -75,7 +75,7 @@ def check_answers(
     """Compares outputs [rows, ...]; returns the largest difference of numbers.
 
     If the numbers of a row differ by less than the tolerance (in units, or relative above one
-    unit), its ids and words may differ, because of ties. The unit is 1, or that of `units_of`.
+    unit), its ids and words may differ, because of ties. The unit is 1, or the one in `units_of`.
 
     Raises:
       Skew: an output differs; the message names the first one.
@@ -120,7 +120,7 @@ def units_of(spec: Optional[FeatureSpec]) -> dict[str, float]:
 
 
 def unit_of(output: str, units: Mapping[str, float]) -> float:
-    """The unit of an output `<objective>/<name>`, or of any output of a signature of its own."""
+    """The unit of an output `<objective>/<name>`, or of any output of a separate signature."""
     objective, slash, _ = output.partition("/")
     return units.get(objective, 1.0) if slash else max(units.values(), default=1.0)
 
