@@ -3,6 +3,7 @@
 After TensorFlow 2.15 `tf.estimator` exists only because `estimator_kit.compat` restores it.
 """
 
+import sys
 from typing import Any
 
 import estimator_kit.compat  # noqa: F401  # isort: skip  # best before TensorFlow
@@ -10,3 +11,5 @@ import tensorflow as tf
 
 estimator: Any = tf.estimator
 ModeKeys = estimator.ModeKeys
+# The module of `Estimator`, for `training.evaluation_graph`.
+estimator_module: Any = sys.modules[estimator.Estimator.__module__]

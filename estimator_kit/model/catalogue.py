@@ -278,7 +278,7 @@ class Ranked:
             for number, tensor in enumerate(tf.nest.flatten(value, expand_composites=True))
         }
         loaded = (self._items, self._place, self._splits, self._taken)
-        hook = _LoadItems(catalogue, places, vectors, loaded)
+        hook = LoadItems(catalogue, places, vectors, loaded)
         tf.compat.v1.add_to_collection(_HOOKS, hook)
 
     def targets(self, ids: tf.Tensor) -> tf.Tensor:
@@ -391,7 +391,7 @@ def choices(
 
 
 class _Loaded:
-    """A local variable that `_LoadItems` fills when a session starts."""
+    """A local variable that `LoadItems` fills when a session starts."""
 
     def __init__(self, name: str, dtype: tf.DType, shape: Sequence[int]):
         variable = tf.compat.v1.Variable(
@@ -406,7 +406,7 @@ class _Loaded:
         self.assign = variable.assign(self.fed, read_value=False)
 
 
-class _LoadItems(tf.compat.v1.train.SessionRunHook):
+class LoadItems(tf.compat.v1.train.SessionRunHook):
     """Computes the vectors of all items when the session of an evaluation starts."""
 
     def __init__(

@@ -116,8 +116,9 @@ def make_estimator(
         config=make_run_config(command, view, **more),
         params={},  # The model has its own parameters, and None would cause a warning.
     )
-    trained = over_rows(trained)
-    return evaluation_graph.keep(trained) if isinstance(command, Train) else trained
+    if isinstance(command, Train):
+        trained = evaluation_graph.keep(trained)
+    return over_rows(trained)
 
 
 # Instructions of a CPU that multiply in 16 bits, by type, as Linux names them.

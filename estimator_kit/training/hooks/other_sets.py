@@ -7,7 +7,7 @@
 The set that judges is evaluated as without this hook. All other sets are read in the same session
 before it: their data sets start the iterator of the same graph again, and after each of them the
 local variables, which are the state of metrics, get their first values back. So another set costs
-its rows and the graph of its data set, but no model graph, checkpoint or session. The hooks of a
+its rows and the start of its data set, but no model graph, checkpoint or session. The hooks of a
 model see the rows of the judging set.
 
 Needs an Estimator of `run_config.over_rows`, which tells the hook what an evaluation computes.
@@ -30,6 +30,10 @@ from estimator_kit.training.hooks.summaries import CurvesHook
 from input_pipelines.eager import as_written
 from input_pipelines.input_fns import InputFn
 from input_pipelines.row_cache.cache import RowCache
+
+# The ops that start the reading of a set, by its place; 0 is the judging set. An evaluation finds
+# them by their names, because it may have the graph of an earlier one.
+_STARTS = "evaluation_sets/start_{}"
 
 
 class OtherSets(tf.compat.v1.train.SessionRunHook):
@@ -62,8 +66,6 @@ class OtherSets(tf.compat.v1.train.SessionRunHook):
         self.metrics: dict[str, dict[str, float]] = {}
         self._model_dir, self._others, self._curves = model_dir, others, curves
         self._prefix, self._check, self._every = prefix, check, every_secs
-        self._initializers: dict[str, Any] = {}
-        self._initializer: Optional[Any] = None
 
     def reading(self, judging: EvalInput, cache: Optional[RowCache] = None) -> InputFn:
         """The input_fn of an evaluation: of the judging set, and prepared for the other sets."""
@@ -74,16 +76,16 @@ class OtherSets(tf.compat.v1.train.SessionRunHook):
 
         @as_written
         def read() -> Any:
-            iterator = tf.compat.v1.data.make_initializable_iterator(input_fn())
-            self._initializer = iterator.initializer
+            dataset = input_fn()
+            iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
             resource = iterator.initializer.inputs[1]
             # `Iterator.make_initializer` refuses ragged tensors, whose types it compares with `is`.
-            self._initializers = {
-                name: tf.raw_ops.MakeIterator(
-                    dataset=tf.data.experimental.to_variant(each()), iterator=resource
+            for place, each in enumerate([dataset, *(other() for other in others.values())]):
+                tf.raw_ops.MakeIterator(
+                    dataset=tf.data.experimental.to_variant(each),
+                    iterator=resource,
+                    name=_STARTS.format(place),
                 )
-                for name, each in others.items()
-            }
             return iterator.get_next()
 
         return read
@@ -105,8 +107,8 @@ class OtherSets(tf.compat.v1.train.SessionRunHook):
         restore = [variable.initializer for variable in self._variables]
         fed = [variable.initializer.inputs[1] for variable in self._variables]
         first = dict(zip(fed, session.run(self._variables)))
-        for name, initializer in self._initializers.items():
-            session.run(initializer)
+        for place, name in enumerate(self._others, start=1):
+            session.run(session.graph.get_operation_by_name(_STARTS.format(place)))
             self._read_all(session, name)
             metrics = session.run(self._values)
             self.metrics[name] = read_metrics(metrics)
@@ -114,7 +116,7 @@ class OtherSets(tf.compat.v1.train.SessionRunHook):
             self._curves.write(session, label)
             self._summarize(session, label, self.metrics[name])
             session.run(restore, first)
-        session.run(self._initializer)
+        session.run(session.graph.get_operation_by_name(_STARTS.format(0)))
 
     def _read_all(self, session: Any, name: str) -> None:
         """Runs all batches of the data set that the iterator reads now."""

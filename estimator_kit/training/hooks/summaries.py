@@ -10,8 +10,9 @@ of them, and files should not grow. `TrainingLogHook` writes the training log
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import tensorflow as tf
@@ -125,14 +126,17 @@ class CurvesHook(tf.compat.v1.train.SessionRunHook):
     def __init__(self, model_dir: str, name: str = ""):
         self._model_dir = model_dir
         self._name = name
-        self._graph: Optional[tf.Graph] = None
-        self._offered: list[streaming.Observed] = []
+        # By graph, because several evaluations may share one. With names, because a tensor would
+        # keep its graph in memory.
+        self._offered: MutableMapping[tf.Graph, list[tuple[str, str, str]]] = WeakKeyDictionary()
 
     def begin(self) -> None:
         graph = tf.compat.v1.get_default_graph()
-        if graph is not self._graph:  # Several evaluations may share a graph.
-            self._graph, self._offered = graph, streaming.take(graph)
-        self._observed = self._offered
+        if graph not in self._offered:
+            self._offered[graph] = [
+                (each.objective, each.kind, each.total.name) for each in streaming.take(graph)
+            ]
+        self._observed = self._offered[graph]
         self._step = tf.compat.v1.train.get_global_step(graph)
 
     def end(self, session: Any) -> None:
@@ -140,20 +144,20 @@ class CurvesHook(tf.compat.v1.train.SessionRunHook):
 
     def write(self, session: Any, name: str) -> None:
         """Writes the curves of the rows so far, for the evaluation with this name."""
-        totals, step = session.run([[each.total for each in self._observed], self._step])
+        totals, step = session.run([[total for _, _, total in self._observed], self._step])
         # Where a prediction was NaN, the curve is undefined.
         defined = [
-            (each, total)
-            for each, total in zip(self._observed, totals)
+            (objective, kind, total)
+            for (objective, kind, _), total in zip(self._observed, totals)
             if not (total.size and np.isnan(total).all())
         ]
-        values = {each.objective: curves.curve(each.kind, total) for each, total in defined}
+        values = {objective: curves.curve(kind, total) for objective, kind, total in defined}
         if values:
             curves.write(self._model_dir, int(step), values, name)
         drawn = [
-            summaries.pr_curve(f"pr_curve/{each.objective}", total)
-            for each, total in defined
-            if each.kind == "histogram"
+            summaries.pr_curve(f"pr_curve/{objective}", total)
+            for objective, kind, total in defined
+            if kind == "histogram"
         ]
         if drawn:
             # The folder to which the Estimator writes the metrics of this evaluation.

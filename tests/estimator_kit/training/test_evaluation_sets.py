@@ -76,7 +76,7 @@ def test_each_set_is_measured_as_alone(trained, sets):
 
 def test_sets_share_one_graph_and_one_checkpoint(trained):
     _, _, (graphs, restored) = trained
-    assert graphs == 2  # One for each evaluation, of the steps 2 and 4.
+    assert graphs == 1  # For the evaluations of the steps 2 and 4.
     assert restored == 1
 
 
