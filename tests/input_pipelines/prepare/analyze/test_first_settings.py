@@ -27,9 +27,12 @@ def test_many_rows_need_no_dropout():
     ]  # fmt: skip
 
 
-def test_numbers_get_less_dropout():
-    found = lines(rows=5_900, head="regression", objective="price", deep_columns=3)
-    assert "model_params=dropout=0.2" in found and "best_metric=loss" in found
+def test_numbers_get_no_dropout_and_smaller_batches():
+    found = lines(rows=59_000, head="regression", objective="price", deep_columns=3)
+    assert not any("dropout" in line for line in found)
+    assert "batch_size=256" in found and "best_metric=loss" in found
+    classes = lines(rows=59_000, head="binary", objective="click", deep_columns=3)
+    assert "model_params=dropout=0.3" in classes and "batch_size=512" in classes
 
 
 def test_other_models():
