@@ -19,6 +19,7 @@ import feature_specs
 from estimator_kit.commands import validated_data as data
 from estimator_kit.config.modes import command_of
 from estimator_kit.retraining.facts import Facts
+from estimator_kit.scoring.references import rows
 from estimator_kit.training import records
 from feature_specs import statistics
 from input_pipelines import input_fns
@@ -74,6 +75,13 @@ def test_an_epoch_of_training_reads_the_rows_that_the_filter_keeps(made):
 
 
 # --- What the readers count ----------------------------------------------------------------------
+
+
+def of_references(spec, files, _):
+    """The rows that the reference models learn from."""
+    found = rows.sampled(spec, files, most=10_000)
+    yield len(found.records)
+    yield found.of
 
 
 def in_blocks(blocks):
@@ -167,6 +175,7 @@ READERS = {
     "estimator_kit.scoring.eval_rows:__init__": "is given blocks of Selection",
     "estimator_kit.scoring.export:predictions": "is asked for all rows",
     "estimator_kit.scoring.kept:first_records": KIND,
+    "estimator_kit.scoring.references.rows:read": of_references,
     "estimator_kit.scoring.kept:of_files": ALL,
     "estimator_kit.scoring.rows:of_table": ALL,
     "estimator_kit.scoring.rows:of_tfrecords": ALL,

@@ -492,7 +492,7 @@ def test_a_checkpoint_that_is_written_again_is_scored_later(tmp_path, monkeypatc
     own.trained = None
     own.after = types.SimpleNamespace(evaluate=evaluate)
     own.request, own.scored, own._damaged = StopRequest(), None, Counter()
-    own._eval_input, own._input = types.SimpleNamespace(files=[], damaged={}), None
+    own._eval_input, own._input = types.SimpleNamespace(files=[], all_files=[], damaged={}), None
     own._spec = own._model = None
     monkeypatch.setattr(evaluation, "_LOOK", 0)
     for scored in (None, None, checkpoint):

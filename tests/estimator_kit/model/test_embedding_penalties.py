@@ -77,6 +77,7 @@ def test_training_adds_the_penalty_and_moves_only_rows_of_the_batch(spec, combin
 
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         params = {"hidden_units": [4], "combine": combine, "optimizer": "sgd"}
+        params["learning_rate"] = 0.05
         made = build(Kept(spec, params), ModeKeys.TRAIN, rows=20)
         session.run(tf.compat.v1.global_variables_initializer())
         session.run(tf.compat.v1.tables_initializer())

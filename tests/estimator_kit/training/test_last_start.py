@@ -45,7 +45,7 @@ def test_how_a_training_goes_on_is_said_by_name(start, caplog):
     run_record.say_changes(*other, 5)
     assert caplog.messages == [
         "training goes on at step 5 otherwise than before: --batch_size: was 512, is 7; "
-        "learning_rate: was 0.05, is 0.1; dropout: was 0.0, is 0.5; "
+        "learning_rate: was 0.001, is 0.1; dropout: was 0.0, is 0.5; "
         "objectives.click.loss_weight: was 1.0, is 2.0"
     ]
 

@@ -20,7 +20,7 @@ PAYLOADS = [bytes([0, 10, 255]) + bytes([65 + i]) * (16 + i) + b"\0" for i in ra
 SIZE = 10 * 36 + 45
 HINT = (
     ". Is it a TFRecord file, and compressed as its name says? (The names of tables end in .csv, "
-    ".tsv, .json, .jsonl or .parquet.)"
+    ".tsv, .json, .jsonl, .parquet, .svm, .svmlight, .libsvm or .txt.)"
 )
 
 

@@ -191,7 +191,7 @@ def test_a_sequential_model_by_the_program(tmp_path):
     assert model.params.clip_value == 2.0 and model.groups() == ("deep",)
     assert outline(model).weights == {"dense/kernel", "dense/bias"}
     other = model_of(lambda: sequential("rmsprop", loss, last=None))(spec, {"optimizer": "adam"})
-    assert (other.params.optimizer, other.params.learning_rate) == ("adam", 0.05)
+    assert (other.params.optimizer, other.params.learning_rate) == ("adam", 0.001)
     every = {"optimizers": {"": "adam"}, "learning_rate": 0.5}
     other = model_of(lambda: sequential("nadam", loss, last=None))(spec, every)
     assert (other.params.optimizers, other.params.learning_rate) == ({"": "adam"}, 0.5)

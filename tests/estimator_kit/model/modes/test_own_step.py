@@ -76,9 +76,11 @@ def test_each_parameter_of_a_model_has_a_value_here():
 
 @pytest.mark.parametrize("name", VALUES)
 def test_a_parameter_that_an_own_train_op_does_not_read_is_refused(spec, name):
-    assert refused(OwnStep(spec, {name: VALUES[name]})) == (
+    model = OwnStep(spec, {name: VALUES[name]})
+    assert refused(model) == (
         f"OwnStep.train_op does not read the parameter {name}, so it would do nothing, got "
-        f"{VALUES[name]!r}. Use self.params.{name} in the method, or remove the parameter."
+        f"{getattr(model.params, name)!r}. Use self.params.{name} in the method, or remove the "
+        "parameter."
     )
     with tf.Graph().as_default():  # The default is not refused.
         build(OwnStep(spec, {name: getattr(ModelParams(), name)}), TRAIN)

@@ -827,7 +827,7 @@ def test_columns_that_the_spec_does_not_name_are_left_out_with_a_note(tmp_path):
         ("a.csv", "a,b\n", "{path} has no rows, so nothing can be converted"),
         ("a.csv", "a,b\n,\n", "no column of {path} has a value; nothing to write"),
         ("a.tfrecord", "x", "{path} is TFRecord by its name; the names of tables end in .csv, "
-         ".tsv, .json, .jsonl or .parquet"),
+         ".tsv, .json, .jsonl, .parquet, .svm, .svmlight, .libsvm or .txt"),
     ],
 )  # fmt: skip
 def test_files_that_cannot_be_converted(tmp_path, name, text, message):
