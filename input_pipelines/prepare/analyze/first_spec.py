@@ -148,7 +148,11 @@ def write(
         choices[query] = dataclasses.replace(choices[query], **_NO_COLUMNS, why=report.IS_GROUP)
     largest_ids = _largest_ids(choices, statistics)
     choices = field_columns.with_fields(choices, largest_ids, statistics.rows)
-    entries = [_entries(label, summary, statistics, choices, queries) for label in labels]
+    text_cells = kinds.kind_of_all(files) == kinds.CSV
+    entries = [
+        _entries(label, summary, statistics, choices, queries, text_cells=text_cells)
+        for label in labels
+    ]
     heading = (
         f"A first spec, which --mode=analyze made from {counted(statistics.rows, 'record')} of "
         f"{counted(len(files), 'file')}. Each choice follows a rule of thumb, and its comment "
@@ -276,6 +280,8 @@ def _entries(
     statistics: Statistics,
     choices: Mapping[str, columns.Choice],
     queries: Mapping[str, str],
+    *,
+    text_cells: bool,
 ) -> tuple[columns.Entry, columns.Entry]:
     """The entries of a label under `labels` and `objectives`."""
     if label in queries:
@@ -287,7 +293,11 @@ def _entries(
             label, items, statistics, choices[items], repeats=repeats
         )
     return label_rules.label_entries(
-        label, statistics.features[label], statistics.rows, _all_words(summary, label)
+        label,
+        statistics.features[label],
+        statistics.rows,
+        _all_words(summary, label),
+        text_cells=text_cells,
     )
 
 

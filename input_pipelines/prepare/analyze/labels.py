@@ -2,6 +2,7 @@
 
     int64 or float32, only values 0 and 1      binary
     int64, every value from 0 to n - 1         multi_class, for 3 to 1000 classes
+    int64 in a CSV file, two other values      binary, with these as words: 2 of 1 and 2 is positive
     string of 2, or of 3 to 1000 words         binary, multi_class, with the words as vocabulary
     any other number                           regression
     a grade of the rows of a query             ranking, if a feature names the query
@@ -208,7 +209,12 @@ def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
 
 
 def label_entries(
-    label: str, statistics: FeatureStatistics, rows: int, words: Sequence[tuple[str, int]]
+    label: str,
+    statistics: FeatureStatistics,
+    rows: int,
+    words: Sequence[tuple[str, int]],
+    *,
+    text_cells: bool = False,
 ) -> tuple[Entry, Entry]:
     """The entries of a label under `labels` and `objectives`.
 
@@ -216,7 +222,10 @@ def label_entries(
       label: its name.
       statistics: its statistics, which `check_labels` has accepted.
       rows: the number of records.
-      words: all words of a string label and their counts, in decreasing order.
+      words: all words of a string label and their counts, in decreasing order. The integers of
+        another label, as text.
+      text_cells: whether the records are text, as in a CSV file. Then the integers 1 and 2 may be
+        read as the two words of a binary label.
     """
     value: dict[str, Any] = {"dtype": statistics.dtype}
     comments = []
@@ -235,6 +244,10 @@ def label_entries(
                 f"{counted(statistics.words.empty, 'value')} with the empty string, which is not "
                 "a class"
             )
+    elif text_cells and _two_other_integers(statistics):
+        classes = sorted((word for word, _ in words), key=int)
+        value = {"dtype": "string", "vocabulary": classes}
+        head, guess = {"head": "binary"}, f"two values; {classes[1]} is the positive class"
     else:
         head, guess = _head_of_number(statistics)
     shares = [f"{word!a} {percent(count, statistics.values)}" for word, count in words[:5]]
@@ -247,6 +260,14 @@ def label_entries(
     if statistics.numbers is not None and statistics.numbers.non_finite:
         comments.append(f"{counted(statistics.numbers.non_finite, 'value')} with NaN or infinity")
     return Entry(label, value, "; ".join(comments)), Entry(label, head, f"a guess: {guess}")
+
+
+def _two_other_integers(statistics: FeatureStatistics) -> bool:
+    """Whether all values are two integers other than 0 and 1, such as 1 and 2 or -1 and 1."""
+    numbers = statistics.numbers
+    if statistics.dtype != "int64" or statistics.cardinality.value != 2 or numbers is None:
+        return False
+    return (numbers.min, numbers.max) != (0, 1)
 
 
 def _head_of_classes(classes: int) -> tuple[dict[str, Any], str]:

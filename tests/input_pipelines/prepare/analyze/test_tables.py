@@ -238,3 +238,18 @@ def test_bike_sharing(tmp_path):
     with gzip.open(f"{BIKES}/hour.csv.gz", "rt") as file:
         rows = list(csv.DictReader(file))
     assert found.features["cnt"].numbers.mean == sum(int(row["cnt"]) for row in rows) / len(rows)
+
+
+def test_two_integers_of_a_csv_file_are_classes(tmp_path):
+    """In other files, integers cannot be read as words, and the label is a number."""
+    lines = [f"{i % 7},{1 + (i % 4 == 0)}\n" for i in range(200)]
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(lines))
+    first_spec.write([f"{tmp_path}/a.csv"], labels=["y"], directory=f"{tmp_path}/csv")
+    spec = feature_specs.load(f"{tmp_path}/csv/spec.yaml")
+    assert (spec.labels["y"].dtype, spec.labels["y"].vocabulary) == ("string", ("1", "2"))
+    assert spec.objectives["y"].head == "binary"
+    rows = [dict(zip("xy", map(int, line.split(",")))) for line in lines]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    first_spec.write([f"{tmp_path}/a.jsonl"], labels=["y"], directory=f"{tmp_path}/json")
+    spec = feature_specs.load(f"{tmp_path}/json/spec.yaml")
+    assert (spec.labels["y"].dtype, spec.objectives["y"].head) == ("int64", "regression")
