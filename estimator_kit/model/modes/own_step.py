@@ -78,7 +78,7 @@ def optimizers(model: Model) -> Sequence[tuple[str, Any]]:
 def _check_read(model: Model, method: str, names: Collection[str], read: Collection[str]) -> None:
     if not _ALL.isdisjoint(read):
         return
-    # With the optimizer that is given, because the default rate is that of the optimizer.
+    # With the optimizer that is given, because each optimizer has its own default rate.
     given = model.params.model_fields_set
     usual = type(model.params)(optimizer=model.params.optimizer)
     # The parameter `optimizers` replaces these, whoever reads it.

@@ -6,8 +6,8 @@
 `fm`, `deepfm`, `xdeepfm` and `autoint` multiply or compare fields, so all have one dimension. They
 read `fields` and `deep` together, and a category has one table for both. So the
 embeddings in `deep` have this dimension, too. With many rows, `deep` also has the embeddings of
-bucketized numbers: layers bend slowly where the effect of a number does, as that of a latitude, and
-a bucket has its own vector (Gorishniy et al., 2022). This module only changes choices.
+bucketized numbers: a bucket has its own vector, and layers learn the effect of a number such as
+a latitude slowly (Gorishniy et al., 2022). This module only changes choices.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _with_fields(
                 why = "only for models of fields"
                 if buckets and deep and "bucketized" in entry.value:
                     deep.append(name)
-                    why = "a vector for each bucket, beside the number itself"
+                    why = "a vector for each bucket, in addition to the number itself"
                 columns.append(Entry(name, value, why))
             fields.append(name)
     return dataclasses.replace(
