@@ -108,6 +108,8 @@ def _written(command: Analyze, paths: Sequence[str]) -> first_spec.FirstSpec:
             overrides=Overrides(
                 command.analysis.categorical, command.analysis.numeric, command.analysis.ignore
             ),
+            keep=[first_flags.FILE],
+            converted=command.conversion.convert_dir,
             **_how(command, reads),
         )
 

@@ -25,7 +25,11 @@ def missing(exports: Exports, result: RunResult) -> bool:
     if compared is None or compared.error is not None or compared.export != result.export_path:
         return True
     objectives = [entry for entry in compared.objectives.values() if entry.error is None]
-    return any({*exports.reference_models} - {*entry.references} for entry in objectives)
+    return any(
+        {*exports.reference_models}
+        - {n for n, found in entry.references.items() if not found.error}
+        for entry in objectives
+    )
 
 
 def compare(command: Train, spec: FeatureSpec, result: RunResult) -> RunResult:

@@ -113,6 +113,8 @@ def summary(
             ]
     if result.stop_reason is not None and training is not None:
         lines.append(f"{_end(training, result.stop_reason)} (step {result.global_step})")
+        if result.stop_reason == EARLY_STOPPED:
+            lines[-1] += "; the metrics are of the best one"
     if result.rows_trained and result.examples_per_second:
         rate = f"{result.examples_per_second:,.0f} examples a second"
         lines.append(f"trained on {result.rows_trained:,} rows at {rate}")
@@ -136,7 +138,7 @@ def _end(training: Training, reason: str) -> str:
     if reason == EARLY_STOPPED:
         return (
             f"stopped early: {metric_of(training.early_stopping_metric or '')} did not improve in "
-            f"{training.early_stopping_patience} evaluations; the metrics are of the best one"
+            f"{training.early_stopping_patience} evaluations"
         )
     if reason == ALREADY_DONE:
         return "finished already: nothing was left to train"

@@ -300,8 +300,8 @@ def trained_before(
     elif measured and before.stop_reason == EARLY_STOPPED and _stays(command, meaning):
         reason = (
             f"{command.run.model_dir} was stopped early at step {plan.start_step}. Raise "
-            "--early_stopping_patience or remove --early_stopping_metric to go on, or choose "
-            "another --model_dir."
+            "--early_stopping_patience, or give --epochs and no --early_stopping_..., to go on, or "
+            "choose another --model_dir."
         )
     else:
         return None

@@ -11,10 +11,11 @@ its name.
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Optional
 
 import feature_specs
@@ -86,6 +87,8 @@ def write(
     overrides: Overrides = NO_OVERRIDES,
     beam: Optional[Sequence[str]] = None,
     on_progress: OnProgress = lambda rows, done, groups: None,
+    keep: Collection[str] = (),
+    converted: Optional[str] = None,
 ) -> FirstSpec:
     """Analyzes TFRecord files or the files of a table, and writes the folder.
 
@@ -99,11 +102,14 @@ def write(
       overrides: the user's decisions about features.
       beam: flags of an Apache Beam pipeline that reads the files; see `scan`.
       on_progress: see `scan`.
+      keep: files of an earlier analysis that stay in the folder.
+      converted: a folder. If it has records, they belong to the spec of an earlier analysis.
 
     Raises:
       BeamFlagsError: a pipeline cannot be made with the flags. Nothing was written.
       DataError: the records cannot be used. Nothing was written.
-      FolderError: the folder has other files. Nothing was written.
+      FolderError: the folder has other files, or another spec than `converted`. Nothing was
+        written.
     """
     target = pathlib.Path(directory)
     folder.check(target)  # Fail now, not after an hour.
@@ -179,7 +185,8 @@ def write(
             texts[f"{VOCABULARY_FOLDER}/{name}.txt"] = chosen.vocabulary_text()
             texts[f"{VOCABULARY_FOLDER}/{name}.counts.tsv"] = chosen.counts_text()
     check_loads(texts)
-    folder.publish(target, texts)
+    _check_same(target / SPEC_FILE, text, converted)
+    folder.publish(target, texts, keep=keep)
     groups = {
         group: [name for choice in choices.values() for name in getattr(choice, group)]
         for group in ("wide", "deep", "fields", "steps")
@@ -272,6 +279,17 @@ def _choices(
         leaks = [name for name in decisions.leaks if name not in overrides.ignore]
         choices.update((name, choose(name, "")) for name in leaks)
     return choices
+
+
+def _check_same(path: pathlib.Path, text: str, converted: Optional[str]) -> None:
+    """Checks that a folder of records does not belong to another spec than the new one."""
+    if converted is None or not path.exists() or path.read_text(encoding="utf-8") == text:
+        return
+    if os.path.isdir(converted) and os.listdir(converted):
+        raise folder.FolderError(
+            f"{str(path)!r} would change, and {converted!r} has the records of the spec as it is; "
+            "name a new --analysis_dir and a new --convert_dir"
+        )
 
 
 def _entries(

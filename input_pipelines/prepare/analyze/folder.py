@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from feature_specs.files import documents, locks, staged
 from feature_specs.files.jobs import FolderError as FolderError
@@ -60,8 +60,13 @@ def check_path(folder: str) -> None:
     check(pathlib.Path(folder))
 
 
-def publish(folder: pathlib.Path, files: Mapping[str, str]) -> None:
+def publish(folder: pathlib.Path, files: Mapping[str, str], *, keep: Collection[str] = ()) -> None:
     """Writes these texts, by path in the folder, and the manifest. Removes older files.
+
+    Args:
+      folder: the analysis folder.
+      files: the texts.
+      keep: older files that stay.
 
     Raises:
       FolderError: see `check`.
@@ -79,10 +84,11 @@ def publish(folder: pathlib.Path, files: Mapping[str, str]) -> None:
     with locks.held(str(folder), wait=True):
         check(folder)
         before = _listed_files(folder)
+        new = {**{name: before[name] for name in keep if name in before}, **new}
         with _replaced(folder, files):
             _save(folder, _both(before, new))
         for name in before:
-            if name not in files:
+            if name not in new:
                 (folder / name).unlink(missing_ok=True)
         _save(folder, new)
 

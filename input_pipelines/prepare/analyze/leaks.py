@@ -29,7 +29,7 @@ from input_pipelines.prepare.analyze.label_effect import Target
 from input_pipelines.prepare.analyze.numbers import with_commas
 from input_pipelines.prepare.analyze.row_sample import Column
 
-_LEAST_ROWS = 1000
+_LEAST_ROWS = 100
 _ROWS_OF_A_CLASS = 20
 _ROWS_OF_A_VALUE = 10
 _ALONE = 0.99

@@ -68,6 +68,25 @@ def test_two_commands(tmp_path):
     assert before == {p: p.read_bytes() for p in (tmp_path / "first").rglob("*") if p.is_file()}
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            ["--ignore=color"],
+            "error: --analysis_dir: 'first/spec.yaml' would change, and 'first/data'",
+        ),
+        (["--split=rows"], "error: --convert_dir: "),
+    ],
+)
+def test_an_analysis_that_is_refused_changes_nothing(tmp_path, flags, message):
+    """Another spec, and another split of the same rows."""
+    table(tmp_path)
+    analyze(tmp_path, "--convert_dir=first/data", "--split=key:user_id")
+    before = {p: p.read_bytes() for p in (tmp_path / "first").rglob("*") if p.is_file()}
+    assert analyze(tmp_path, "--convert_dir=first/data", *flags, code=2).startswith(message)
+    assert before == {p: p.read_bytes() for p in (tmp_path / "first").rglob("*") if p.is_file()}
+
+
 def test_flags_that_a_user_changed_stay(tmp_path):
     table(tmp_path)
     analyze(tmp_path, "--convert_dir=data")

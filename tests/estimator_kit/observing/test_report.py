@@ -136,8 +136,8 @@ def test_a_result_is_kept_with_null_for_what_json_lacks(tmp_path):
         ("input_exhausted", {"epochs": 1}, "finished: the epoch is done (step 1404)"),
         ("max_steps", {"max_steps": 1404}, "finished: --max_steps=1404 is reached (step 1404)"),
         ("early_stopped", {"max_steps": 9000, "early_stopping_metric": "loss"},
-         "stopped early: loss did not improve in 3 evaluations; the metrics are of the best one "
-         "(step 1404)"),
+         "stopped early: loss did not improve in 3 evaluations (step 1404); the metrics are of the "
+         "best one"),
     ],
 )  # fmt: skip
 def test_the_end_is_told_in_words(reason, changes, line):

@@ -130,9 +130,14 @@ def _columns(
         marked = {name: words for name, words in markers.items() if words}
         if marked:
             words = tuple(sorted({word for each in marked.values() for word in each}))
+            in_text = [
+                name
+                for name, column in columns.items()
+                if name not in marked and any(column.markers[word] for word in words)
+            ]
             again = dataclasses.replace(csv, missing=words)
             typed, rows, csv, more = _columns(files, again, names, request)
-            return typed, rows, csv, (_missing_note(words, list(marked)), *more)
+            return typed, rows, csv, (_missing_note(words, list(marked), in_text), *more)
     notes: tuple[str, ...] = ()
     if csv.thousands is None:
         found = [name for name, column in columns.items() if column.has_thousands]
@@ -149,12 +154,21 @@ def _columns(
     return typed, {path: rows for path, (_, rows) in zip(files, results)}, csv, notes
 
 
-def _missing_note(words: Sequence[str], names: Sequence[str]) -> str:
+def _missing_note(words: Sequence[str], names: Sequence[str], others: Sequence[str]) -> str:
+    """The note about words that mean a missing value.
+
+    Args:
+      words: the words.
+      names: the columns of numbers that have them.
+      others: columns of text that have them, too.
+    """
+    another = next(word for word in ("NA", "NULL", "-", "?", "none") if word not in words)
+    also = f", also in the text of {', '.join(others)}" if others else ""
     means = "means" if len(words) == 1 else "mean"
     return (
-        f"{', '.join(map(repr, words))} {means} a missing value, because all other values of "
-        f"{', '.join(names)} are numbers; to keep such fields as words, give --csv_missing another "
-        "word, such as --csv_missing=NA"
+        f"{', '.join(map(repr, words))} {means} a missing value{also}, because all other "
+        f"values of {', '.join(names)} are numbers; to read all of these as text, give only words "
+        f"that mean a missing value, such as --csv_missing={another}"
     )
 
 

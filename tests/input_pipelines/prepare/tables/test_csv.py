@@ -505,8 +505,9 @@ def test_markers_of_missing_values_are_found(tmp_path):
     assert [row["total"] for row in rows] == [7.0, 1.5, None, 9.0, 0.0]
     assert [row["word"] for row in rows] == [None, b"a", b"b", None, b"c"]
     assert notes[0] == (
-        "' ', 'N/A', 'NA' mean a missing value, because all other values of n, total are numbers; "
-        "to keep such fields as words, give --csv_missing another word, such as --csv_missing=NA"
+        "' ', 'N/A', 'NA' mean a missing value, also in the text of word, because all other values "
+        "of n, total are numbers; to read all of these as text, give only words that mean a "
+        "missing value, such as --csv_missing=NULL"
     )
     assert load([path], missing=("no",))[0]["n"] == "string"
     assert load([path], dtypes={"n": "string"})[0]["n"] == "string"
