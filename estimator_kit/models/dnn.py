@@ -43,7 +43,7 @@ Dropout = Annotated[float, pydantic.Field(ge=0, lt=1), TRAINING]
 class DNNParams(ModelParams):
     """Attributes:
     optimizer: the optimizer. The default is `lazy_adam`: on public tables it makes better models
-      than `adagrad`, in fewer epochs (benchmarks/quality.md).
+      than `adagrad`, in fewer epochs (benchmarks/first_models.md).
     hidden_units: the number of units of each hidden layer, starting at the input.
     dropout: the share of hidden units that training sets to zero.
     activation: the activation of the hidden layers.

@@ -21,7 +21,7 @@ from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import Run
 
 # The most epochs of a training whose length nobody gave. Few trainings come near it: early
-# stopping ends most of them after 5 to 20 epochs (benchmarks/quality.md).
+# stopping ends most of them after 5 to 20 epochs (benchmarks/first_models.md).
 MOST_EPOCHS = 100
 
 # The fewest and the most steps between two evaluations that early stopping compares. In fewer steps
