@@ -8,8 +8,8 @@ For each table: `analyze --convert_dir` splits the rows in three (80, 10 and 10 
 the first seed. The metric is of the test rows, at the step that the evaluation rows chose; the
 reference models of the same run learn from the same rows. Nothing is downloaded: `TABLES` says
 which files FOLDER must have. Each table adds a line of JSON to OUT/results.jsonl. Defaults were
-chosen on the tables that are `chosen_on`; all other tables only judge. benchmarks/first_models.md has
-results.
+chosen on the tables that are `chosen_on`; all other tables only judge.
+benchmarks/first_models.md has results.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 imports no TensorFlow and writes nothing.
 
 The numbers are the best of measurements on public tables: mobile ad clicks (70,000 rows), a CTR
-log (5,700 rows) and speed dating (5,900 rows with 190 columns). benchmarks/first_models.md has them.
-Optimizer and learning rate are the defaults of the model.
+log (5,700 rows) and speed dating (5,900 rows with 190 columns). benchmarks/first_models.md has
+them. Optimizer and learning rate are the defaults of the model.
 """
 
 from __future__ import annotations
