@@ -10,6 +10,7 @@ The flags come from `first_settings`.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import os
 import shlex
 from collections.abc import Sequence
@@ -152,6 +153,9 @@ def _references(head: str, files: Files) -> list[Setting]:
     if head == "next_item" or not files.evaluated:
         return []
     why = "simple models learn from the same rows, to show how good the model is"
+    if importlib.util.find_spec("sklearn") is None:
+        why += ". With the extra `reference`: --reference_models=" + ",".join(REFERENCE_MODELS)
+        return [Setting("reference_models", "constant", why)]
     return [Setting("reference_models", ",".join(REFERENCE_MODELS), why)]
 
 
