@@ -128,10 +128,7 @@ def write_flags(first: FirstSpec, files: Files) -> str:
         rows=files.rows,
         head=head,
         objective=objective,
-        wide_columns=len(first.groups.get("wide", ())),
         deep_columns=len(first.groups.get("deep", ())),
-        field_columns=len(first.groups.get("fields", ())),
-        largest_ids=first.largest_ids,
         evaluated=files.evaluated,
     )
     settings = [

@@ -173,8 +173,13 @@ def sampled(
 def _fewer(
     records: list[bytes], keys: NDArray[np.float64], most: int
 ) -> tuple[list[bytes], NDArray[np.float64], float]:
-    """The records with a key below a bound, which at most `most` keys are."""
+    """The records with a key below a bound, which at most `most` keys are.
+
+    If more have the smallest key, because they are one group, these are the sample.
+    """
     below = float(np.partition(keys, most)[most])
+    if below == keys.min():
+        below = float(np.nextafter(below, np.inf))
     kept = np.flatnonzero(keys < below)
     return [records[i] for i in kept], keys[kept], below
 

@@ -59,10 +59,7 @@ def suggest(
     rows: int,
     head: str,
     objective: str,
-    wide_columns: int = 0,
     deep_columns: int = 0,
-    field_columns: int = 0,
-    largest_ids: int = 0,
     evaluated: bool = True,
 ) -> list[Setting]:
     """The settings of a first training, in the order of the flagfile.
@@ -71,12 +68,9 @@ def suggest(
       rows: the rows to train on. For `next_item`, the histories.
       head: the head of the first objective.
       objective: the name of the first objective.
-      wide_columns, deep_columns, field_columns: how many columns the groups `wide`, `deep` and
-        `fields` have; 0 for a group that the spec does not have.
-      largest_ids: the most different values that a feature with categories has.
+      deep_columns: how many columns the group `deep` has; 0 without such a group.
       evaluated: whether there are evaluation files, which say when to stop.
     """
-    del wide_columns, field_columns, largest_ids
     metric = f"{_METRICS[head]}/{objective}" if head in _METRICS else "loss"
     batch = _batch_size(rows, head)
     if head == "next_item":

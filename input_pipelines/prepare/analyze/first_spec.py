@@ -63,7 +63,6 @@ class FirstSpec:
       statistics: of all records.
       heads: the head of each label's objective.
       groups: the columns of each group.
-      largest_ids: the most different values that a feature with categories has.
       roles: which features name persons, queries and items.
     """
 
@@ -72,7 +71,6 @@ class FirstSpec:
     statistics: Statistics
     heads: Mapping[str, str]
     groups: Groups
-    largest_ids: int
     roles: roles.Roles
 
 
@@ -203,7 +201,6 @@ def write(
         statistics=statistics,
         heads={label: objective.value["head"] for label, (_, objective) in zip(labels, entries)},
         groups={name: names for name, names in groups.items() if names},
-        largest_ids=largest_ids,
         roles=found,
     )
 

@@ -122,3 +122,11 @@ def test_the_filter_counts(files):
     document = {**SPEC, "filter": [{"feature": "price", "min": 1900}]}
     sample = rows.sampled(feature_specs.parse(document), files, most=2000)
     assert sample.of == 100
+
+
+def test_a_group_that_is_larger_than_the_sample_is_the_sample():
+    """All rows of a group have one key. Of several groups, those with small keys are kept."""
+    records = [b"%d" % i for i in range(10)]
+    assert rows._fewer(records, np.full(10, 0.3), 5)[0] == records
+    keys = np.repeat([0.2, 0.1, 0.7], [2, 2, 6])
+    assert rows._fewer(records, keys, 4)[0] == records[:4]

@@ -39,7 +39,7 @@ def test_other_models():
     assert lines(rows=900, head="next_item", objective="next", deep_columns=3)[:2] == [
         "model=sasrec", "batch_size=32",
     ]  # fmt: skip
-    assert lines(rows=900, head="binary", objective="y", wide_columns=3)[0] == "model=linear"
+    assert lines(rows=900, head="binary", objective="y")[0] == "model=linear"
 
 
 @pytest.mark.parametrize(("rows", "epochs"), [(900, 10), (900_000, 3)])
