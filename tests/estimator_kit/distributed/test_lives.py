@@ -126,7 +126,9 @@ def test_an_old_end_of_another_goal_is_no_end_of_this_training(tmp_path):
 
 
 def a_spec(content="a"):
-    return mock.create_autospec(FeatureSpec, fingerprint=lambda aspects, sections: content)
+    spec = mock.create_autospec(FeatureSpec)
+    spec.fingerprint = lambda aspects, sections: content
+    return spec
 
 
 def goal(mode="train_and_evaluate", content="a", **changes):

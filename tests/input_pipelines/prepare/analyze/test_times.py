@@ -92,8 +92,8 @@ def test_the_first_spec_has_columns_of_parts(tmp_path):
     assert spec.to_dict()["columns"]["seen_hour"] == hour
     assert spec.columns["ts_weekday"].format == "seconds"
     assert (spec.features["seen"].default, spec.features["ts"].default) == ("", -1)
-    assert {"seen_hour", "seen_weekday", "ts_hour", "ts_weekday"} < {*spec.groups["wide"]}
-    assert {"seen_hour_emb", "seen_weekday_hot"} < {*spec.groups["deep"]}
+    assert {"seen_hour", "seen_weekday", "ts_hour", "ts_weekday"} <= {*spec.groups["wide"]}
+    assert {"seen_hour_emb", "seen_weekday_hot"} <= {*spec.groups["deep"]}
     # No vocabulary of minutes.
     assert not (tmp_path / "first" / "vocabularies" / "seen.txt").exists()
 
