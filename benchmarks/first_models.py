@@ -26,6 +26,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from estimator_kit.result import RunResult, read_result
+from estimator_kit.tuning.results import read as read_search
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -109,14 +112,16 @@ def measure(
             f"--model_dir={model_dir}",
             f"--seed={seed}",
         )
-        with open(os.path.join(model_dir, "result.json"), encoding="utf-8") as result:
-            results.append((seconds, json.load(result)))
+        result = read_result(model_dir)
+        assert result is not None
+        results.append((seconds, result))
     line["train_seconds"] = [round(seconds, 1) for seconds, _ in results]
     metric = f"{_NAMES.get(table.metric, table.metric)}/{table.label}"
     line["test"] = [_test_metric(result, metric) for _, result in results]
     if len(results) > 1:
         line["mean"] = statistics.mean(line["test"])
-    line["reference_models"] = results[0][1].get("reference_models")
+    references = results[0][1].reference_models
+    line["reference_models"] = references and references.model_dump(mode="json")
     if args.tune:
         search = os.path.join(folder, "search")
         line["tune_seconds"] = _run(
@@ -127,10 +132,9 @@ def measure(
             f"--model_dir={search}",
             f"--seed={seeds[0]}",
         )
-        with open(os.path.join(search, "search.json"), encoding="utf-8") as file:
-            found = json.load(file)
-        line["trials"] = len(found["trials"])
-        line["tuned"] = found["test"] and found["test"]["value"]
+        search_results = read_search(search)
+        line["trials"] = len(search_results.trials)
+        line["tuned"] = search_results.test and search_results.test.value
     return line
 
 
@@ -138,9 +142,11 @@ def measure(
 _NAMES = {"rmse": "mean_squared_error"}
 
 
-def _test_metric(result: Any, metric: str) -> float:
+def _test_metric(result: RunResult, metric: str) -> float:
     """The metric of the test rows at the best evaluation."""
-    value: float = result["best"]["eval_sets"]["test"]["metrics"][metric]
+    assert result.best is not None
+    value = result.best.eval_sets["test"].metrics[metric]
+    assert value is not None
     return math.sqrt(value) if metric.partition("/")[0] in _NAMES.values() else value
 
 

@@ -29,22 +29,6 @@ _FEATURE_KEYS = (
 _DTYPES = ("float32", "int64", "string")
 
 # The key in a column's entry that gives its kind. Its value is the source of the column.
-KINDS = (
-    "numeric",
-    "sequence_numeric",
-    "ragged",
-    "bucketized",
-    "is_missing",
-    "identity",
-    "time",
-    "vocabulary",
-    "hash_bucket",
-    "crossed",
-    "weighted",
-    "indicator",
-    "embedding",
-    "dynamic_embedding",
-)
 _CATEGORICAL = (
     "bucketized",
     "is_missing",
@@ -54,6 +38,15 @@ _CATEGORICAL = (
     "hash_bucket",
     "crossed",
     "weighted",
+)
+KINDS = (
+    "numeric",
+    "sequence_numeric",
+    "ragged",
+    *_CATEGORICAL,
+    "indicator",
+    "embedding",
+    "dynamic_embedding",
 )
 _REMEDY = (
     "Expected the spec.json that estimator-kit writes into an export. If the export is newer than "

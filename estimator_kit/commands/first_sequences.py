@@ -6,6 +6,7 @@ converted first, and the analysis reads the records.
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -55,7 +56,7 @@ def of_log(
             f"{','.join(labels)}. Analyze the other labels without --sequence_by."
         )
     assert command.analysis.analysis_dir is not None, "the rules require it"
-    folder.check_path(command.analysis.analysis_dir)
+    folder.check(pathlib.Path(command.analysis.analysis_dir))
     settled, lines = _settled(given, names, items)
     problems = rules.convert_problems(settled, command.program, command.run, command.tables)
     if problems:

@@ -27,7 +27,7 @@ def missing(exports: Exports, result: RunResult) -> bool:
     objectives = [entry for entry in compared.objectives.values() if entry.error is None]
     return any(
         {*exports.reference_models}
-        - {n for n, found in entry.references.items() if not found.error}
+        - {n for n, reference in entry.references.items() if not reference.error}
         for entry in objectives
     )
 

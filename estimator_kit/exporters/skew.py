@@ -113,10 +113,9 @@ def check_answers(
 
 
 def units_of(spec: Optional[FeatureSpec]) -> dict[str, float]:
-    """The unit of each objective whose head computes in another one than 1, such as a price's."""
+    """The unit of each objective whose head computes in a larger one than 1."""
     objectives = spec.objectives if spec is not None else {}
-    scales = {name: getattr(entry, "scale", 1.0) for name, entry in objectives.items()}
-    return {name: scale for name, scale in scales.items() if scale > 1}
+    return {name: head.unit for name, head in objectives.items() if head.unit > 1}
 
 
 def unit_of(output: str, units: Mapping[str, float]) -> float:

@@ -9,7 +9,8 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.model.catalogue import Columns, Ranked, choices
+from estimator_kit.model.catalogue import Columns
+from estimator_kit.model.catalogue_ranks import Ranked, choices
 from estimator_kit.model.group_checks import check_dense_group, columns_of
 from estimator_kit.model.heads.losses import unit_vectors
 from estimator_kit.model.heads.sampled_items import log_probability

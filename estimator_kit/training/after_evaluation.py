@@ -216,18 +216,20 @@ class AfterEvaluation(estimator.Exporter):
         if entry is not None and has_sets(entry.eval_sets, self._scores_of_others):
             self.metrics, self.eval_sets = _as_floats(entry.metrics), dict(entry.eval_sets)
 
-    def metrics_of_result(self, stop_reason: Optional[str]) -> dict[str, float]:
-        """The metrics that `result.json` reports; see `RunResult.metrics`."""
-        best = self.best if stop_reason == EARLY_STOPPED else None
-        return self.metrics if best is None else _as_floats(best.metrics)
+    def of_result(self, stop_reason: Optional[str]) -> dict[str, Any]:
+        """The fields of `RunResult` about evaluations. It describes which one they are of."""
+        best = self._best()
+        metrics, eval_sets = self.metrics, self.eval_sets
+        if best is not None and stop_reason == EARLY_STOPPED:
+            metrics, eval_sets = _as_floats(best.metrics), dict(best.eval_sets)
+        return {
+            "metrics": metrics,
+            "eval_sets": eval_sets,
+            "best": best,
+            "rows_evaluated": int(metrics.get("rows", 0)),
+        }
 
-    def eval_sets_of_result(self, stop_reason: Optional[str]) -> Mapping[str, EvalSet]:
-        """The other sets that `result.json` reports, at the step of `metrics_of_result`."""
-        best = self.best if stop_reason == EARLY_STOPPED else None
-        return self.eval_sets if best is None else best.eval_sets
-
-    @property
-    def best(self) -> Optional[BestEvaluation]:
+    def _best(self) -> Optional[BestEvaluation]:
         """The evaluation with the best --best_metric, of those whose scores mean the same."""
         if self._meaning is None:
             return None

@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorflow.python.training.basic_session_run_hooks import FinalOpsHook
 
 from estimator_kit.model import operations
-from estimator_kit.model.catalogue import LoadItems
+from estimator_kit.model.catalogue_ranks import LoadItems
 from estimator_kit.model.own_session import EndOfInput
 from estimator_kit.tf_estimator import estimator_module
 

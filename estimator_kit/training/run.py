@@ -277,7 +277,8 @@ class Training:
         plan, training = self._plan, self._command.training
         if not self._trains:
             return
-        length = f"training: {plan.max_steps - plan.start_step:,} steps"
+        at_most = "at most " if training.early_stopping_metric is not None else ""
+        length = f"training: {at_most}{plan.max_steps - plan.start_step:,} steps"
         if plan.start_step:
             length += f", from {plan.start_step:,} to {plan.max_steps:,}"
         if training.epochs is not None and plan.rows is not None:
@@ -285,7 +286,6 @@ class Training:
             length += "s" if training.epochs != 1 else ""
         if training.early_stopping_metric is not None:
             every = training.save_checkpoints_steps
-            length = length.replace("training:", "training: at most", 1)
             length += (
                 f". It ends earlier when {metric_of(training.early_stopping_metric)} has not "
                 f"improved in {training.early_stopping_patience} evaluations"
@@ -488,13 +488,9 @@ class Training:
                 self._set_result(input_profile=self._profile.input, profile=self._profile.ops)
             after = self._after_evaluation
             counts = self._eval_input.counts if self._eval_input is not None else None
-            metrics = after.metrics_of_result(self._result.stop_reason)
             self._set_result(
                 global_step=reading.latest_step(self._model_dir),
-                metrics=metrics,
-                eval_sets=after.eval_sets_of_result(self._result.stop_reason),
-                best=after.best,
-                rows_evaluated=int(metrics.get("rows", 0)),
+                **after.of_result(self._result.stop_reason),
                 exports=after.exports,
                 examples_per_second=self._progress.examples_per_second,
                 rows_a_step=self._progress.rows_a_step,

@@ -155,6 +155,11 @@ class HeadEntry(Declared):
         return 1 + len(self.label_parts)
 
     @property
+    def unit(self) -> float:
+        """The size of numbers in which the model computes its answers, such as a price's."""
+        return 1.0
+
+    @property
     def calibrated(self) -> bool:
         """Whether training makes predictions probabilities, or means of the label.
 

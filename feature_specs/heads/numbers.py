@@ -148,6 +148,11 @@ class Regression(StepEntry):
     always = kinds.OF_ERRORS
     judged_by = (kinds.MEAN_ABSOLUTE_ERROR, kinds.MEAN_SQUARED_ERROR)
     main = plain(kinds.MEAN_SQUARED_ERROR, kinds.MEAN_ABSOLUTE_ERROR)
+
+    @property
+    def unit(self) -> float:
+        return self.scale
+
     answer = Answer("predictions")
     normal_errors = True
 

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import catalogue, operations, own_losses, own_session, user_code
+from estimator_kit.model import catalogue_ranks, operations, own_losses, own_session, user_code
 from estimator_kit.model.heads import joint
 from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
 from estimator_kit.model.modes import labeled
@@ -60,7 +60,7 @@ def spec(
         returned = model.metrics(**batch.user_arguments)
         metrics.update(_checked(type(model).__name__, returned, metrics))
     hooks = own_session.of_evaluation(model, readers)
-    hooks += catalogue.take_hooks(tf.compat.v1.get_default_graph())
+    hooks += catalogue_ranks.take_hooks(tf.compat.v1.get_default_graph())
     return estimator.EstimatorSpec(
         ModeKeys.EVAL,
         predictions=batch.user_arguments["predictions"],  # For `tf.estimator.add_metrics`.

@@ -78,17 +78,16 @@ def optimizers(model: Model) -> Sequence[tuple[str, Any]]:
 def _check_read(model: Model, method: str, names: Collection[str], read: Collection[str]) -> None:
     if not _ALL.isdisjoint(read):
         return
+    kind, given = type(model.params), model.params.model_fields_set
     # With the optimizer that is given, because each optimizer has its own default rate.
-    given = model.params.model_fields_set
-    usual = type(model.params)(optimizer=model.params.optimizer)
+    usual = {**dict(kind(optimizer=model.params.optimizer)), "optimizer": kind().optimizer}
     # The parameter `optimizers` replaces these, whoever reads it.
     replaced = OF_OPTIMIZERS if "optimizers" in read and model.params.optimizers else ()
     for name in names:
         value = getattr(model.params, name)
         if name in read or name in replaced or name not in given:
             continue
-        default = type(model.params).model_fields["optimizer"].get_default()
-        if value == (default if name == "optimizer" else getattr(usual, name)):
+        if value == usual[name]:
             continue
         raise ConfigError(
             f"{type(model).__name__}.{method} does not read the parameter {name}, so it would do "

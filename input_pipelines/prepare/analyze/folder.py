@@ -55,11 +55,6 @@ def check(folder: pathlib.Path) -> None:
             )
 
 
-def check_path(folder: str) -> None:
-    """Like `check`, for a path as text."""
-    check(pathlib.Path(folder))
-
-
 def publish(folder: pathlib.Path, files: Mapping[str, str], *, keep: Collection[str] = ()) -> None:
     """Writes these texts, by path in the folder, and the manifest. Removes older files.
 

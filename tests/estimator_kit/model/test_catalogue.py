@@ -11,8 +11,9 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.model import catalogue
-from estimator_kit.model.catalogue import Catalogue, Ranked
+from estimator_kit.model import catalogue, catalogue_ranks
+from estimator_kit.model.catalogue import Catalogue
+from estimator_kit.model.catalogue_ranks import Ranked
 from estimator_kit.models import MODELS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
@@ -49,7 +50,7 @@ def metrics_in_numpy(ranks, orders, targets, weights, k, items):
 
 @pytest.mark.parametrize("block", [2**24, 30], ids=["one block", "blocks of two rows"])
 def test_ranks_and_metrics_equal_numpy(monkeypatch, block):
-    monkeypatch.setattr(catalogue, "_SCORES", block)
+    monkeypatch.setattr(catalogue_ranks, "_SCORES", block)
     # Small integers make equal scores, which float32 computes without an error.
     users = RNG.integers(-2, 3, size=(25, 3)).astype(np.float32)
     items = RNG.integers(-2, 3, size=(13, 3)).astype(np.float32)
@@ -70,12 +71,12 @@ def test_ranks_and_metrics_equal_numpy(monkeypatch, block):
         rank, first = ranked.ranks(tf.constant(users), targets, tf.constant(of_user), 20)
         metrics = ranked.metrics(targets, rank, first, tf.constant(weights), (1, 5))
         session.run(tf.compat.v1.local_variables_initializer())
-        (hook,) = catalogue.take_hooks(graph)
+        (hook,) = catalogue_ranks.take_hooks(graph)
         hook.after_create_session(session, None)
         for _ in range(2):  # A second batch of the same rows changes no mean.
             session.run([update for _, update in metrics.values()])
         found_ranks, found = session.run([rank, {n: value for n, (value, _) in metrics.items()}])
-        assert catalogue.take_hooks(graph) == []
+        assert catalogue_ranks.take_hooks(graph) == []
     places = np.array([place[i] if 0 <= i < 14 else -1 for i in ids])
     gone = [taken[u] if 0 <= u < 4 else set() for u in of_user]
     expected, orders = ranks_in_numpy(users, items, places, gone)
