@@ -43,7 +43,7 @@ DOCUMENT = {
     "labels": {"click": {"dtype": "int64"}},
     "objectives": {"click": {"head": "binary"}},
 }  # fmt: skip
-MODEL = {"learning_rate": 0.1, "hidden_units": [8]}
+MODEL = {"optimizer": "adagrad", "learning_rate": 0.1, "hidden_units": [8]}
 
 
 def make_rows(count, seed):
