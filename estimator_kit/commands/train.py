@@ -13,7 +13,7 @@ from estimator_kit.config.cluster import view_of
 from estimator_kit.config.modes import Train
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import NothingToDo, Stopped
-from estimator_kit.observing import report, standing
+from estimator_kit.observing import report
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult, read_result
@@ -50,6 +50,8 @@ def run(command: Train, tell: Callable[[str], None]) -> RunResult:
         if view is None or view.is_chief:
             services.training("stopped" if isinstance(error, Stopped) else "failed")
         raise
+    if compares and result.exports:
+        result = reference_models.compare(command, spec, result)
     tell(report.summary(command.run, command.data, spec, result, command.training))
     problem: Optional[Exception] = None
     if result.exports and command.program.mode == "train_and_evaluate":
@@ -57,10 +59,6 @@ def run(command: Train, tell: Callable[[str], None]) -> RunResult:
             _measure(command, spec, result)
         except Exception as error:  # The training has ended, so page and services come first.
             problem = error
-        if compares:
-            result = reference_models.compare(command, spec, result)
-            for line in standing.lines(result):
-                tell(line)
     if command.watching.report == "on" and result.export_path is not None:
         _count_flops(command.run.model_dir, result.export_path)
     if result.task is None or result.metrics:  # In a cluster, the task that has evaluated.

@@ -43,9 +43,9 @@ def numbers_of(
     metric: str, metrics: Mapping[str, Optional[float]], sets: Mapping[str, EvalSet]
 ) -> str:
     """A metric, and in parentheses its values on the other evaluation sets."""
-    others = [f"{name} {_number(each.metrics.get(metric))}" for name, each in sets.items()]
+    others = [f"{name} {number(each.metrics.get(metric))}" for name, each in sets.items()]
     more = f" ({', '.join(others)})" if others else ""
-    return f"{metric} {_number(metrics.get(metric))}{more}"
+    return f"{metric} {number(metrics.get(metric))}{more}"
 
 
 def _exports(result: RunResult) -> str:
@@ -58,5 +58,19 @@ def _named(exports: list[str]) -> str:
     return f", SavedModel{'s' if len(exports) > 1 else ''} {' and '.join(exports)}"
 
 
-def _number(value: Optional[float]) -> str:
-    return "undefined" if value is None or math.isnan(value) else f"{value:.4f}"
+def number(value: Optional[float], *, absent: str = "undefined") -> str:
+    """The text of a metric: four digits after the point, one from 1000, none in whole thousands.
+
+    Args:
+      value: the metric.
+      absent: the text of None, which is a metric that an evaluation does not have.
+    """
+    if value is None:
+        return absent
+    if math.isnan(value):
+        return "undefined"
+    if math.isinf(value):
+        return "infinite"
+    if abs(value) < 1000:
+        return f"{value:.4f}"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import sys
@@ -14,7 +13,8 @@ from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.areas.run import Run
 from estimator_kit.config.areas.training import Training
-from estimator_kit.observing.outcome import first_lines
+from estimator_kit.observing import standing
+from estimator_kit.observing.outcome import first_lines, number
 from estimator_kit.result import (
     ALREADY_DONE,
     EARLY_STOPPED,
@@ -51,7 +51,7 @@ def metrics_table(
     }
     header = ["metric", *columns]
     body = [
-        [name, *(_number(of_set.get(f"{name}/{o}")) for o, of_set in columns.values())]
+        [name, *(number(of_set.get(f"{name}/{o}"), absent="") for o, of_set in columns.values())]
         for name in names
     ]
     widths = [max(len(row[i]) for row in [header, *body]) for i in range(len(header))]
@@ -61,7 +61,7 @@ def metrics_table(
     ]
     if own:
         width = max(map(len, own))
-        lines += ["", *(f"{key.ljust(width)}  {_number(metrics[key])}" for key in own)]
+        lines += ["", *(f"{key.ljust(width)}  {number(metrics[key])}" for key in own)]
     return "\n".join(lines)
 
 
@@ -78,16 +78,6 @@ def _order(name: str) -> tuple[int, str]:
     return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
 
 
-def _number(value: Optional[float]) -> str:
-    if value is None:
-        return ""
-    if math.isnan(value):
-        return "undefined"
-    if math.isinf(value):
-        return "infinite"
-    return f"{value:.0f}" if abs(value) >= 1000 and value == int(value) else f"{value:.4f}"
-
-
 def summary(
     run: Run,
     data: Data,
@@ -102,6 +92,7 @@ def summary(
     first = first_lines(result)
     if first:
         lines += ["", *first]
+    lines += standing.lines(result)
     if result.metrics:
         table = metrics_table(result.metrics, list(spec.objectives), result.eval_sets)
         lines += ["", table, ""]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
+from estimator_kit.observing.outcome import number
 from estimator_kit.result import (
     EARLY_STOPPED,
     ComparedObjective,
@@ -72,9 +73,9 @@ def _sentences(
         errors = dict.fromkeys(reference.error for reference in entry.references.values())
         return f"{name}: no reference models. {' '.join(filter(None, errors))}"
     assert entry.metric is not None
-    model, (noun, verb) = _number(entry.model.get(entry.metric)), _NAMES[best.name]
+    model, (noun, verb) = number(entry.model.get(entry.metric)), _NAMES[best.name]
     reference = best.reference
-    value = _number(reference.metrics[entry.metric])
+    value = number(reference.metrics[entry.metric])
     text = (
         f"{entry.metric}/{name} is {model} on {_rows(compared.eval_rows, compared.eval_rows_of)} "
         f"of {compared.eval_set}; {noun} on the same rows: {value}"
@@ -126,14 +127,14 @@ def table(compared: ReferenceModels) -> list[list[str]]:
 
 def _rows_of_table(name: str, entry: ComparedObjective) -> Iterator[list[str]]:
     for metric, value in entry.model.items():
-        yield [name, "your model", metric, _number(value), "", "", ""]
+        yield [name, "your model", metric, number(value), "", "", ""]
     for model, reference in entry.references.items():
         if reference.error is not None:
             yield [name, model, "", "", "", "", reference.error]
         for metric, value in reference.metrics.items():
             first = metric == entry.metric
             yield [
-                name, model, metric, _number(value),
+                name, model, metric, number(value),
                 _signed(reference.difference) if first else "",
                 f"{_signed(reference.low)} to {_signed(reference.high)}" if first else "",
                 _BETTER.get(reference.verdict, "") if first else "",
@@ -162,7 +163,7 @@ def lines(result: RunResult, *, searched: bool = False) -> list[str]:
                 found.append(f"  {name}, {model}: {reference.error}")
                 continue
             better = _BETTER.get(reference.verdict, "undefined")
-            value = _number(reference.metrics.get(entry.metric))
+            value = number(reference.metrics.get(entry.metric))
             found.append(f"  {name}, {model}: {entry.metric} {value} ({better})")
     if compared.train_rows:
         found.append(f"  {rows_read(compared)}")
@@ -175,18 +176,12 @@ def _rows(read: int, of: int) -> str:
 
 def _interval(reference: ReferenceModel) -> str:
     return (
-        f"{_signed(reference.difference)}, 95 % interval {_signed(reference.low)} to "
-        f"{_signed(reference.high)}"
+        f"reference minus model: {_signed(reference.difference)}, 95 % interval "
+        f"{_signed(reference.low)} to {_signed(reference.high)}"
     )
-
-
-def _number(value: Optional[float]) -> str:
-    if value is None or value != value:
-        return "undefined"
-    return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"
 
 
 def _signed(value: Optional[float]) -> str:
     if value is None or value != value:
         return "undefined"
-    return f"{value:+.4f}" if abs(value) < 1000 else f"{value:+,.1f}"
+    return f"{'+' if value >= 0 else ''}{number(value)}"

@@ -18,8 +18,9 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.observing.outcome import number
 from estimator_kit.observing.page import charts, page
-from estimator_kit.observing.page.sections import Section, number, with_charts
+from estimator_kit.observing.page.sections import Section, with_charts
 from estimator_kit.observing.tensorboard import plugin_data, summaries
 from estimator_kit.tuning.definition import optuna
 from estimator_kit.tuning.results import Score

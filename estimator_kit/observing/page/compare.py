@@ -8,10 +8,11 @@ import os
 from collections.abc import Sequence
 from typing import Optional
 
+from estimator_kit.observing.outcome import number
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.findings import main_metric
 from estimator_kit.observing.page.numbers import Numbers, flags_by_name
-from estimator_kit.observing.page.sections import Section, number, with_charts
+from estimator_kit.observing.page.sections import Section, with_charts
 
 
 def sections(runs: Sequence[Numbers]) -> list[Section]:
@@ -31,8 +32,11 @@ def name_of(run: Numbers) -> str:
 
 def _metrics(runs: Sequence[Numbers]) -> Section:
     keys = sorted({key for run in runs for key in run.metrics if "/" in key})
-    rows = [[key, *(number(run.metrics.get(key)) for run in runs)] for key in keys]
-    return Section("Metrics of the last evaluations", table=(["metric", *map(name_of, runs)], rows))
+    rows = [[key, *(number(run.metrics.get(key), absent="") for run in runs)] for key in keys]
+    steps = ", ".join(f"step {run.step:,}" for run in runs if run.step is not None)
+    return Section(
+        "Metrics", f"At {steps}." if steps else "", table=(["metric", *map(name_of, runs)], rows)
+    )
 
 
 def _curves(runs: Sequence[Numbers]) -> Optional[Section]:

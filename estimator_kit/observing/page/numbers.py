@@ -113,9 +113,33 @@ class Numbers:
         ]
 
     @property
+    def step(self) -> Optional[int]:
+        """Of the evaluation that `result.metrics` and the console show; else of the last one.
+
+        After an early stop, it is the best one.
+        """
+        steps = [step for step, _ in self.evaluations]
+        shown = self.result.metrics.get("global_step")
+        if shown is not None and shown in steps:
+            return int(shown)
+        return steps[-1] if steps else None
+
+    @property
     def metrics(self) -> Mapping[str, Optional[float]]:
-        """Of the last evaluation."""
-        return self.evaluations[-1][1] if self.evaluations else {}
+        """Of the evaluation at `step`."""
+        return self._at_step(self.evaluations)
+
+    @property
+    def metrics_of_sets(self) -> Mapping[str, Mapping[str, Optional[float]]]:
+        """Of the other evaluation sets at `step`."""
+        return {name: self._at_step(each) for name, each in self.eval_sets.items()}
+
+    def _at_step(
+        self, evaluations: Sequence[tuple[int, Mapping[str, Optional[float]]]]
+    ) -> Mapping[str, Optional[float]]:
+        # Runs that went on have more than one evaluation at a step.
+        found = [metrics for step, metrics in evaluations if step == self.step]
+        return found[-1] if found else {}
 
 
 def read(model_dir: str) -> Numbers:

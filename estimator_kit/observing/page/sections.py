@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
@@ -11,6 +10,7 @@ from typing_extensions import assert_never
 
 from estimator_kit.config.areas.data import Data
 from estimator_kit.observing import curves, standing
+from estimator_kit.observing.outcome import number
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.findings import main_metric
 from estimator_kit.observing.page.numbers import Numbers
@@ -51,18 +51,18 @@ def sections(numbers: Numbers) -> list[Section]:
 def _outcome(numbers: Numbers) -> Section:
     objectives = list(numbers.spec.objectives)
     names = sorted({key.rpartition("/")[0] for key in numbers.metrics if "/" in key})
-    of_sets = {"": numbers.metrics, **{n: each[-1][1] for n, each in numbers.eval_sets.items()}}
+    of_sets = {"": numbers.metrics, **numbers.metrics_of_sets}
     columns = {
         f"{objective} ({name})" if name else objective: (objective, metrics)
         for objective in objectives
         for name, metrics in of_sets.items()
     }
     rows = [
-        [name, *(number(metrics.get(f"{name}/{o}")) for o, metrics in columns.values())]
+        [name, *(number(metrics.get(f"{name}/{o}"), absent="") for o, metrics in columns.values())]
         for name in names
     ]
-    result = numbers.result
-    step = numbers.evaluations[-1][0] if numbers.evaluations else None
+    result, step = numbers.result, numbers.step
+    is_last = bool(numbers.evaluations) and step == numbers.evaluations[-1][0]
     facts = [
         f"{result.rows_trained:,} rows trained" if result.rows_trained else "",
         f"{result.rows_evaluated:,} rows evaluated" if result.rows_evaluated else "",
@@ -71,7 +71,11 @@ def _outcome(numbers: Numbers) -> Section:
     return Section(
         "Outcome",
         "; ".join(fact for fact in facts if fact)
-        + (f". The table is of the last evaluation, at step {step:,}." if step else ""),
+        + (
+            f". The table is of the {'last' if is_last else 'best'} evaluation, at step {step:,}."
+            if step
+            else ""
+        ),
         table=(["metric", *columns], rows) if rows else None,
     )
 
@@ -114,7 +118,7 @@ def _own(numbers: Numbers) -> Optional[Section]:
 def _objectives(numbers: Numbers) -> list[Section]:
     if not numbers.curves:
         return []
-    step = max(numbers.curves)
+    step = numbers.step if numbers.step in numbers.curves else max(numbers.curves)
     curves_by_objective = numbers.curves[step]
     shown = [
         _objective(numbers, objective, curves_by_objective[objective], step)
@@ -287,13 +291,6 @@ def with_charts(title: str, intro: str, figures: Sequence[Any]) -> Optional[Sect
     """A section with the figures that are not None, or None if it would have no figures."""
     drawn = [charts.html(figure) for figure in figures if figure is not None]
     return Section(title, intro, drawn) if drawn else None
-
-
-def number(value: Optional[float]) -> str:
-    """The text of a metric in a table."""
-    if value is None or not math.isfinite(value):
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 1000 and value == int(value) else f"{value:.4f}"
 
 
 def _bytes(count: float) -> str:

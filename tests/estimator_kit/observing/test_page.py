@@ -347,6 +347,22 @@ def test_other_sets_have_columns_and_lines(read):
     assert '"name":"test"' in page.html(shown)
 
 
+def test_after_an_early_stop_the_page_shows_the_best_evaluation_as_the_console_does(read):
+    (step, metrics), *_, (last, _) = read.evaluations
+    assert step < last
+    shown = {**metrics, "auc/click": 0.8765, "global_step": step}
+    sets = {"test": [(step, {**metrics, "auc/click": 0.4321}), (last, metrics)]}
+    result = read.result.model_copy(update={"metrics": shown, "stop_reason": "early_stopped"})
+    evaluations = [(step, shown), *read.evaluations[1:]]
+    changed = dataclasses.replace(read, result=result, evaluations=evaluations, eval_sets=sets)
+    outcome = sections.sections(changed)[0]
+    (auc,) = [row for row in outcome.table[1] if row[0] == "auc"]
+    assert auc[1:3] == ["0.8765", "0.4321"]
+    assert outcome.intro.endswith(f". The table is of the best evaluation, at step {step}.")
+    (curve,) = [each for each in sections.sections(changed) if each.title == "Objective click"]
+    assert curve.intro == f"Head binary, evaluation at step {step}."
+
+
 def test_the_page_begins_with_the_best_evaluation(text, read):
     best = read.result.best
     assert best.metric == "loss" and best.global_step in (2, 4, 6)

@@ -24,7 +24,7 @@ def test_the_table_has_a_column_an_objective():
         "bayes_auc   0.8000           ",
         "loss        0.1235           ",
         "aaa                    1.0000",
-        "weight_sum   20000           ",
+        "weight_sum  20,000           ",
     ]
 
 

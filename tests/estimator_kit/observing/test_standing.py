@@ -39,7 +39,8 @@ def test_each_reference_model_has_a_name_in_sentences():
 def test_the_best_reference_model_is_in_the_first_line():
     assert standing.headline(result_of({"linear": LINEAR, "boosted_trees": TREES})) == (
         "auc/click is 0.8260 on 8,378 rows of --eval_files; gradient-boosted trees on the same "
-        "rows: 0.8460 (+0.0200, 95 % interval +0.0120 to +0.0270): the trees are better. Try "
+        "rows: 0.8460 (reference minus model: +0.0200, 95 % interval +0.0120 to +0.0270): the "
+        "trees are better. Try "
         "`estimator-kit tune --search=auto`, more --epochs, another --model, or use trees for this "
         "table."
     )
@@ -55,10 +56,10 @@ def test_more_epochs_do_not_help_a_training_that_stopped_early():
 @pytest.mark.parametrize(
     ("name", "of", "end"),
     [
-        ("linear", LINEAR, "a linear model on the same rows: 0.8000 (-0.0260, 95 % interval "
-         "-0.0300 to -0.0200): your model is better."),
-        ("linear", reference(0.83, "none", -0.01, 0.02), "0.8300, no difference to see (+0.0040, "
-         "95 % interval -0.0100 to +0.0200)."),
+        ("linear", LINEAR, "a linear model on the same rows: 0.8000 (reference minus model: "
+         "-0.0260, 95 % interval -0.0300 to -0.0200): your model is better."),
+        ("linear", reference(0.83, "none", -0.01, 0.02), "0.8300, no difference to see "
+         "(reference minus model: +0.0040, 95 % interval -0.0100 to +0.0200)."),
         ("linear", reference(0.83, "undefined"), "0.8300. The rows are too few to compare them."),
         ("constant", reference(0.9, "reference", 0.01, 0.02), "the constant is better. The model "
          "has learned nothing that helps on these rows. Check the labels, and that training and "
@@ -83,10 +84,10 @@ def test_smaller_errors_are_better():
     result = RunResult(mode="train_and_evaluate", reference_models=compared)
     assert standing.headline(result).startswith(
         "rmse/price is 2.0000 on 3 of the 9 rows of --eval_files; a linear model on the same rows: "
-        "3.0000 (+1.0000, "
+        "3.0000 (reference minus model: +1.0000, "
     )
     assert standing.table(compared)[-1] == [
-        "price", "constant", "rmse", "5,000.0", "+4,998.0", "+4,000.0 to +6,000.0",
+        "price", "constant", "rmse", "5,000", "+4,998", "+4,000 to +6,000",
         "your model is better",
     ]  # fmt: skip
 

@@ -137,7 +137,7 @@ def test_what_is_undefined_is_left_out():
     (bars,) = charts.importance(features, "y", "auc").data
     assert (bars.x, bars.y, bars.error_x.array) == ((0.125, 0.25), ("w", "x"), (0.0, 1.0))
     assert charts.importance(features, "z", "auc") is None
-    assert sections.number(float("inf")) == sections.number(None) == ""
+    assert sections.number(float("inf")) == "infinite" and sections.number(None) == "undefined"
 
 
 @pytest.mark.parametrize("kind", CASES)
