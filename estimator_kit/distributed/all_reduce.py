@@ -15,6 +15,7 @@ the last checkpoint.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +47,8 @@ from estimator_kit.training.team import Team
 from estimator_kit.training.trainer import Alone, Steps
 from feature_specs.spec import FeatureSpec
 from input_pipelines.eager import as_written
+
+_log = logging.getLogger("estimator_kit")
 
 # Optimizers that also change rows outside the batch if the gradient is dense. (FTRL sets rows to
 # zero that have another initial value.)
@@ -115,7 +118,14 @@ def check_model(cluster: Cluster, model: ModelFn) -> None:
                 f"--strategy={cluster.strategy}: TensorFlow would divide this loss by the number "
                 "of devices. Use another reduction, or train in one process."
             )
-    named = {_name(choice) for choice in (p.optimizer, *(p.optimizers or {}).values())}
+    named = {_name(choice) for choice in (p.optimizers or {}).values()}
+    if "optimizer" in p.model_fields_set:
+        named.add(_name(p.optimizer))
+    elif p.optimizer == "lazy_adam" and cluster.strategy == "multi_worker_mirrored":
+        _log.info(
+            "--strategy=multi_worker_mirrored: the default optimizer lazy_adam makes the steps of "
+            "adam, because the gradients of tables are dense there"
+        )
     # With FTRL, rows without gradients stay at 0. It is the default of a linear part.
     named |= {_name(getattr(p, "linear_optimizer", "ftrl"))} - {"ftrl"}
     other = sorted(named & _ROW_BY_ROW) if cluster.strategy == "multi_worker_mirrored" else []

@@ -176,16 +176,14 @@ def run_evaluator(
     unfinished.begin_work(own.model_dir, reading.latest_step(own.model_dir) or 0)
     if end is not None and end.status == DONE and own.scored is not None:
         own.after.finish(own.trained)
+    of_chief = read_result(own.model_dir)
     result = RunResult(
         mode=command.program.mode,
         task=view.name,
-        metrics=own.after.metrics,
-        eval_sets=own.after.eval_sets,
-        best=own.after.best,
         exports=own.after.exports,
         global_step=reading.latest_step(own.model_dir),
-        rows_evaluated=int(own.after.metrics.get("rows", 0)),
         scores=own.meaning.digest,
+        **own.after.of_result(of_chief.stop_reason if of_chief is not None else None),
     )
     _complete(own.model_dir, result)
     watch.check()

@@ -81,6 +81,23 @@ def test_the_optimizer_of_a_linear_part_is_checked_too(document):
         all_reduce.check_model(strategy, wide_deep(spec, {"linear_optimizer": "lazy_adam"}))
 
 
+def test_the_default_optimizer_works_with_every_strategy(document, caplog):
+    """The default `lazy_adam` is not refused, and a line says what it does."""
+    caplog.set_level("INFO", logger="estimator_kit")
+    spec, dnn = feature_specs.parse(document), find_model("dnn")
+    assert dnn(spec, {}).params.optimizer == "lazy_adam"
+    for strategy in ("mirrored", "multi_worker_mirrored"):
+        all_reduce.check_model(config(strategy=strategy), dnn(spec, {}))
+    assert [record.getMessage() for record in caplog.records] == [
+        "--strategy=multi_worker_mirrored: the default optimizer lazy_adam makes the steps of "
+        "adam, because the gradients of tables are dense there"
+    ]
+    strategy = config(strategy="multi_worker_mirrored")
+    for params in ({"optimizer": "lazy_adam"}, {"optimizers": {"": "lazy_adam"}}):
+        with pytest.raises(ConfigError, match=r"^the optimizer lazy_adam does not work with"):
+            all_reduce.check_model(strategy, dnn(spec, params))
+
+
 def test_averages_of_pieces_of_tables_are_refused(model, monkeypatch):
     team = types.SimpleNamespace(ends_together=False)
     monkeypatch.setattr(sessions.Team, "of", lambda *arguments: team)
