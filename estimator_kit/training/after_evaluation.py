@@ -17,6 +17,7 @@ import tensorflow as tf
 from estimator_kit.checkpoints import reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.areas.exports import metric_of
+from estimator_kit.config.areas.training import MOST_EPOCHS
 from estimator_kit.config.modes import Train
 from estimator_kit.exporters.best import is_better, watched
 from estimator_kit.exporters.kinds import Evaluated, exporters_of
@@ -33,6 +34,7 @@ from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.hooks.stop import InterruptHook, StopRequest, stops
 from estimator_kit.training.hooks.summaries import CurvesHook
 from feature_specs.spec import FeatureSpec
+from input_pipelines.errors import DataError
 from input_pipelines.input_fns import InputFn
 from input_pipelines.record_files import tfrecords
 from input_pipelines.row_cache.cache import RowCache
@@ -205,10 +207,21 @@ class AfterEvaluation(estimator.Exporter):
         self._say(step, [entry.metrics for entry in entries[:-1]])
         self._run_exporters(trained, checkpoint_path, at_end=False)
         metric = self._command.training.early_stopping_metric
-        if metric is not None:
-            watched(self.metrics, metric_of(metric))
+        if metric is not None and math.isnan(watched(self.metrics, metric_of(metric))):
+            self._check_length(step, metric_of(metric))
         if stops(self._command.training, entries):
             self._request.ask(EARLY_STOPPED)
+
+    def _check_length(self, step: int, metric: str) -> None:
+        """Raises DataError if only an undefined metric would end the training."""
+        training = self._command.training
+        if training.epochs == MOST_EPOCHS and training.max_steps is None:
+            raise DataError(
+                f"{metric} is undefined in the evaluation of step {step}, so it cannot say when "
+                f"training is to end. The {self.metrics.get('rows', 0):.0f} rows of --eval_files "
+                "have no rows for it, such as rows with both labels for an AUC. Use other "
+                "evaluation rows, another metric, such as --best_metric=loss, or give --max_steps."
+            )
 
     def recall(self, step: int) -> None:
         """Takes the metrics of the evaluation of a step, if the last scores mean the same."""

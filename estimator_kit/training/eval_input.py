@@ -11,13 +11,15 @@ A run never scores on files of the wrong kind, or on files without records.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Optional
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
-from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.data import TEST, Data
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.modes import OneModel
+from estimator_kit.errors import ConfigError
 from estimator_kit.model.session_errors import explained
 from estimator_kit.training import own_input
 from estimator_kit.training.bad_data import Screened
@@ -38,13 +40,27 @@ def flag_of(name: str) -> str:
 
 
 def all_paths(program: Program, data: Data, spec: FeatureSpec) -> dict[str, list[str]]:
-    """The files of all evaluation sets: `eval_paths` by `FLAG`, and other sets by `flag_of`."""
+    """The files of all evaluation sets: `eval_paths` by `FLAG`, and other sets by `flag_of`.
+
+    Raises:
+      ConfigError: a file that judges is also in the set `test`, under any spelling. Other sets may
+        have some of these files, such as those of one market.
+    """
     days = data.days_of("eval")
     others = {
         flag_of(name): files.expand(patterns, flag=flag_of(name), days=days)
         for name, patterns in data.other_sets.items()
     }
-    return {FLAG: eval_paths(program, data, spec), **others}
+    judging = eval_paths(program, data, spec)
+    by_place = {os.path.realpath(path): path for path in judging}
+    for path in others.get(flag_of(TEST), ()):
+        if os.path.realpath(path) in by_place:
+            raise ConfigError(
+                f"{flag_of(TEST)}: {path} also judges, as {by_place[os.path.realpath(path)]}. The "
+                "rows of this set may not choose the model. Name other files, or give the set "
+                "another name."
+            )
+    return {FLAG: judging, **others}
 
 
 def eval_paths(program: Program, data: Data, spec: FeatureSpec) -> list[str]:

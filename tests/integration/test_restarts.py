@@ -319,6 +319,18 @@ def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
     assert "auc/click is undefined: the evaluation files have no rows for it" in caplog.text
 
 
+def test_an_undefined_metric_cannot_say_when_training_ends(config, tmp_path):
+    path = f"{tmp_path}/nobody.tfrecord"
+    writing.write_examples(path, [{**row, "click": 0, "buy": 0} for row in make_rows(50)])
+    run = config(eval_files=(path,), best_metric="auc/click", epochs=None, max_steps=None)
+    message = (
+        r"^auc/click is undefined in the evaluation of step \d+, so it cannot say when training is "
+        r"to end\. The 50 rows of --eval_files have no rows for it, .* or give --max_steps\.$"
+    )
+    with pytest.raises(ek.DataError, match=message):
+        ek.run(run)
+
+
 @pytest.mark.nightly
 def test_more_epochs_begin_with_the_first_row_of_the_next_one(config, ads):
     """The last batch of the epoch with which training ended was smaller than the batch size."""

@@ -10,6 +10,7 @@ from estimator_kit.commands import reference_models, train
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ConfigError, NothingToDo
+from estimator_kit.observing import standing
 from estimator_kit.result import (
     ComparedObjective,
     ReferenceModel,
@@ -129,13 +130,15 @@ def test_a_finished_training_is_compared_and_ends_well(tmp_path, monkeypatch):
     monkeypatch.setattr(train.parser, "load", lambda path: None)
     monkeypatch.setattr(train.measured, "check", lambda *arguments, **named: None)
     monkeypatch.setattr(train.tasks, "train", finished)
-    monkeypatch.setattr(train.report, "summary", lambda *arguments: "summary")
+    monkeypatch.setattr(
+        train.report, "summary", lambda run, data, spec, result, training: standing.headline(result)
+    )
     monkeypatch.setattr(train.ending, "finish", lambda *arguments, with_slices: "end")
     monkeypatch.setattr(reference_models, "_compared", lambda *arguments: compared)
     values = {"model_dir": str(tmp_path), "report": "off"}
     result = train.run(command_with(**values), told.append)
     assert result.reference_models == compared
-    assert told == ["summary", "No reference models: for this test", "end"]
+    assert told == ["No reference models: for this test", "end"]
     with pytest.raises(NothingToDo):
         train.run(command_with(**values, reference_models=()), told.append)
 

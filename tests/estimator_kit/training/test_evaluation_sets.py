@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import types
 
 import pytest
 import tensorflow as tf
@@ -13,6 +14,7 @@ from estimator_kit.config.areas.data import Data
 from estimator_kit.observing import curves
 from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import EvaluationResult, read_result
+from estimator_kit.training import eval_input
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows, small_run
@@ -101,6 +103,23 @@ def test_what_a_training_with_several_sets_writes(trained):
         assert (4, "pr_curve/click") in values
         assert os.path.exists(f"{folder}/observed/curves/4-{name}.json")
     assert list(curves.read(folder)) == [2, 4]
+
+
+def test_a_test_file_may_not_judge(ads, sets, tmp_path):
+    """Under any spelling. Another set may have some of the files that judge."""
+    link = tmp_path / "link.tfrecord"
+    link.symlink_to(f"{ads}/eval.tfrecord")
+    config = small_run(ads, tmp_path / "run", eval_files=(sets[0], f"test={link}"))()
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(config)
+    assert str(error.value) == (
+        f"--eval_files, set test: {link} also judges, as {ads}/eval.tfrecord. The rows of this set "
+        "may not choose the model. Name other files, or give the set another name."
+    )
+    assert not os.path.exists(config.model_dir)
+    data, spec = Data(eval_files=(sets[0], f"market={link}")), ek.load_spec(config.spec)
+    program = types.SimpleNamespace(mode="train_and_evaluate")
+    assert eval_input.all_paths(program, data, spec)["--eval_files, set market"] == [str(link)]
 
 
 def test_other_sets_change_neither_the_training_nor_its_scores(trained, ads, tmp_path):
