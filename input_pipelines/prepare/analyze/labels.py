@@ -231,8 +231,8 @@ def label_entries(
     comments = []
     if statistics.missing:
         comments.append(
-            f"missing in {percent(statistics.missing, rows)} of the records, which stop training: "
-            "a label has no default"
+            f"missing in {percent(statistics.missing, rows)} of the records, which `mask` leaves "
+            "out of the loss and the metrics"
         )
     if statistics.dtype == "string":
         # Words are sorted by name, so that ids do not change when frequencies change.
@@ -250,6 +250,8 @@ def label_entries(
         head, guess = {"head": "binary"}, f"two values; {classes[1]} is the positive class"
     else:
         head, guess = _head_of_number(statistics)
+    if statistics.missing:
+        value["missing"] = "mask"
     shares = [f"{word!a} {percent(count, statistics.values)}" for word, count in words[:5]]
     if head["head"] != "regression" and shares:
         comments.append(", ".join(shares) + (", ..." if len(words) > 5 else ""))

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 
+from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import did_you_mean
 from feature_specs.statistics import FeatureStatistics
 from input_pipelines.errors import DataError
@@ -63,8 +65,13 @@ def check(
                     f"--{flag}: no record has a feature {name!r}{did_you_mean(name, choices)}"
                 )
     for name in overrides.used:
+        flag = "categorical" if name in overrides.categorical else "numeric"
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise DataError(
+                f"--{flag}: the name {name!r} cannot be part of a TensorFlow variable's. Rename it "
+                "in the records to letters of English, digits, `_`, `.` and `-`"
+            )
         if not features[name].values:
-            flag = "categorical" if name in overrides.categorical else "numeric"
             raise DataError(f"--{flag}: feature {name!r} has no value in any record. Remove it")
     for name in overrides.categorical:
         if features[name].dtype == "float32":

@@ -89,10 +89,12 @@ def _kinds(choices: Mapping[str, Choice], decisions: Decisions) -> list[str]:
         if len(names) <= _ALONE:
             for name in names:
                 kind = decisions.kinds[name]
-                result.append(f"  {name}: {text}, {kind.why} (override: {kind.override})")
+                by = f" (override: {kind.override})" if kind.override else ""
+                result.append(f"  {name}: {text}, {kind.why}{by}")
         else:
             flag = decisions.kinds[names[0]].override.partition("=")[0]
-            result.append(f"  {_listed(names)}: {text}, {rule} (override: {flag}=...)")
+            by = f" (override: {flag}=...)" if flag else ""
+            result.append(f"  {_listed(names)}: {text}, {rule}{by}")
     return result
 
 

@@ -53,7 +53,7 @@ class Kind:
       why: the reason, for a feature of integers or an override.
       rule: the reason in words that fit several features.
       report: whether a user may want to know it: the rule is not obvious.
-      override: the flag that changes it.
+      override: the flag that changes it; "" if the user gave one.
     """
 
     category: bool
@@ -94,9 +94,11 @@ def decide(
         if feature.dtype is None:
             continue
         if name in overrides.categorical:
-            kinds[name] = Kind(True, False, "--categorical names it")
+            kinds[name] = Kind(
+                True, False, "--categorical names it", report=True, rule="as you said"
+            )
         elif name in overrides.numeric:
-            kinds[name] = Kind(False, True, "--numeric names it")
+            kinds[name] = Kind(False, True, "--numeric names it", report=True, rule="as you said")
         elif feature.dtype != "int64":
             kinds[name] = Kind(feature.dtype == "string", feature.dtype != "string")
         else:

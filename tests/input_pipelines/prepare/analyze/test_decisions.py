@@ -99,6 +99,8 @@ def test_overrides(of, request, tmp_path):
     }  # fmt: skip
     assert spec.ignored == ("city",) and "ignored: city: --ignore names it" in report
     assert "WARNING" not in report
+    assert "  age: category, --categorical names it\n" in report
+    assert "  device: number, --numeric names it\n" in report
 
 
 @pytest.mark.parametrize(
@@ -117,6 +119,14 @@ def test_impossible_decisions(records, tmp_path, decisions, message):
         analyzed(records, tmp_path / "a", **decisions)
     assert str(error.value).startswith(message)
     assert not (tmp_path / "a").exists()
+
+
+def test_a_name_that_no_variable_can_have_cannot_be_wanted(tmp_path):
+    path = str(tmp_path / "x.csv")
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(["click,Länge\n", *(f"{i % 2},{i}\n" for i in range(9))])
+    with pytest.raises(DataError, match="--numeric: the name 'Länge' cannot be part of a TensorF"):
+        analyzed(path, tmp_path / "a", numeric=["Länge"])
 
 
 def test_floats_are_no_categories(tmp_path):

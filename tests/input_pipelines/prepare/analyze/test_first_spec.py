@@ -405,10 +405,14 @@ def test_a_label_that_no_variable_can_be_named_after(tmp_path):
         analyze(tmp_path, [{"a b": i % 2, "x": i % 3} for i in range(50)], labels=["a b"])
 
 
-def test_a_label_that_is_missing_somewhere_is_said(tmp_path):
+def test_a_label_that_is_missing_somewhere_is_masked(tmp_path):
     rows = [{"y": i % 2 if i else None, "x": i % 7} for i in range(50)]
     place, _ = analyze(tmp_path, rows)
-    assert entries(place)["labels", "y"][1].startswith("missing in 2% of the records, which stop ")
+    value, comment = entries(place)["labels", "y"]
+    assert value == "y: {dtype: int64, missing: mask}"
+    assert comment.startswith(
+        "missing in 2% of the records, which `mask` leaves out of the loss and the metrics; "
+    )
 
 
 texts = st.text(max_size=4) | st.sampled_from(["", "1", "a\nb", "c\r", "\ufeff", "null"])
