@@ -12,8 +12,9 @@ from typing import Any, Optional
 
 import plotly.graph_objects as go
 
+from estimator_kit.observing.outcome import number
 from estimator_kit.observing.page import charts
-from estimator_kit.observing.page.sections import Section, number, with_charts
+from estimator_kit.observing.page.sections import Section, with_charts
 from estimator_kit.retraining.cycle_page import difference, start_of
 from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.data_checks import Drift

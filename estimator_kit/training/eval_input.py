@@ -11,7 +11,6 @@ A run never scores on files of the wrong kind, or on files without records.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from typing import Optional
 
@@ -44,7 +43,7 @@ def all_paths(program: Program, data: Data, spec: FeatureSpec) -> dict[str, list
 
     Raises:
       ConfigError: a file that judges is also in the set `test`, under any spelling. Other sets may
-        have some of these files, such as those of one market.
+        have some of these files, such as the files of one market.
     """
     days = data.days_of("eval")
     others = {
@@ -52,14 +51,11 @@ def all_paths(program: Program, data: Data, spec: FeatureSpec) -> dict[str, list
         for name, patterns in data.other_sets.items()
     }
     judging = eval_paths(program, data, spec)
-    by_place = {os.path.realpath(path): path for path in judging}
-    for path in others.get(flag_of(TEST), ()):
-        if os.path.realpath(path) in by_place:
-            raise ConfigError(
-                f"{flag_of(TEST)}: {path} also judges, as {by_place[os.path.realpath(path)]}. The "
-                "rows of this set may not choose the model. Name other files, or give the set "
-                "another name."
-            )
+    for path in files.shared(others.get(flag_of(TEST), ()), judging):
+        raise ConfigError(
+            f"{flag_of(TEST)}: {path} is also one of the files that judge. The rows of this set "
+            "may not choose the model. Name other files, or give the set another name."
+        )
     return {FLAG: judging, **others}
 
 

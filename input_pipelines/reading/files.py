@@ -165,9 +165,17 @@ def named(entry: str) -> tuple[Optional[str], str]:
 
 
 def shared(paths: Sequence[str], others: Sequence[str]) -> list[str]:
-    """The first paths whose files are also in the second ones, in any spelling."""
-    names = set(file_systems.canonical_of(others).values())
-    return [path for path, name in file_systems.canonical_of(paths).items() if name in names]
+    """The first paths whose files are also in the second ones, in any spelling, or by a link."""
+    places = set(_places(others).values())
+    return [path for path, place in _places(paths).items() if place in places]
+
+
+def _places(paths: Sequence[str]) -> dict[str, str]:
+    """Where the file of each path is: `canonical`, or the place that a link leads to."""
+    return {
+        path: os.path.realpath(path) if os.path.islink(path) else name
+        for path, name in file_systems.canonical_of(paths).items()
+    }
 
 
 def glob(pattern: str, *, with_folders: bool = False) -> list[str]:

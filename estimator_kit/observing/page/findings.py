@@ -171,7 +171,7 @@ def _few_positives(numbers: Numbers) -> Iterator[str]:
         if weight is not None and weight.positives < FEW_POSITIVES:
             yield (
                 f"{objective}: the evaluation has only {weight.positives:,.0f} positive rows, so "
-                "its metrics vary a lot. Evaluate on more days."
+                "its metrics vary a lot. Evaluate on more rows."
             )
 
 

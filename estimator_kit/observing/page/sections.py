@@ -118,7 +118,9 @@ def _own(numbers: Numbers) -> Optional[Section]:
 def _objectives(numbers: Numbers) -> list[Section]:
     if not numbers.curves:
         return []
-    step = numbers.step if numbers.step in numbers.curves else max(numbers.curves)
+    step = numbers.step
+    if step is None or step not in numbers.curves:
+        step = max(numbers.curves)
     curves_by_objective = numbers.curves[step]
     shown = [
         _objective(numbers, objective, curves_by_objective[objective], step)

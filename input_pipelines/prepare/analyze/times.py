@@ -29,7 +29,7 @@ _DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y",
     "%m/%d/%y", "%d/%m/%y", "%d.%m.%y", "%Y%m%d",
 )  # fmt: skip
-_CLOCKS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f")
+_CLOCKS = ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%H%M%S")
 _TEXTS = (
     *_DATES,
     *(

@@ -25,6 +25,7 @@ the values decide the type, a note says how many they are and where the first on
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
@@ -68,6 +69,7 @@ _COMMAS = (
 
 # An integer with fewer characters certainly fits into an int64.
 _SHORT = 19
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 Place = tuple[str, int, str]
 
@@ -277,6 +279,11 @@ class TextColumn:
                     f"text, because {c['text']:,} of {total:,} values are not numbers, the first "
                     f"one {self._what('text', where)}; if it means a missing value, name it with "
                     "--csv_missing"
+                )
+            if c["text"] and _DECIMAL_COMMA.fullmatch(self.first["text"][2]):
+                return "string", (
+                    f"text, such as {self._what('text', where)}; if its comma is a decimal point, "
+                    "write the numbers with points"
                 )
             return "string", ""
         if c["zeros"]:

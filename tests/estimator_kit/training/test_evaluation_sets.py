@@ -113,7 +113,7 @@ def test_a_test_file_may_not_judge(ads, sets, tmp_path):
     with pytest.raises(ek.ConfigError) as error:
         ek.run(config)
     assert str(error.value) == (
-        f"--eval_files, set test: {link} also judges, as {ads}/eval.tfrecord. The rows of this set "
+        f"--eval_files, set test: {link} is also one of the files that judge. The rows of this set "
         "may not choose the model. Name other files, or give the set another name."
     )
     assert not os.path.exists(config.model_dir)

@@ -289,3 +289,15 @@ def test_an_unknown_scheme_lists_the_known_ones():
 @pytest.mark.parametrize("path", ["a/b", "/a://b", "gs://bucket/x", "ram://x", "file:///x", "C:x"])
 def test_paths_that_tensorflow_reads_itself(path):
     file_systems.check(path, flag="--x")
+
+
+def test_a_link_leads_to_a_shared_file(tmp_path):
+    (tmp_path / "a").mkdir()
+    path, other = tmp_path / "a" / "x", tmp_path / "y"
+    path.write_text("x")
+    other.write_text("x")  # A copy is another file.
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    paths = [str(link), f"{tmp_path}/a/../a/x", str(other)]
+    assert files.shared(paths, [str(path)]) == paths[:2]
+    assert files.shared([str(path)], [str(link)]) == [str(path)]

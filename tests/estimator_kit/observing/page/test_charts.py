@@ -9,6 +9,7 @@ import pytest
 import feature_specs
 from estimator_kit.observing.curves import Curves
 from estimator_kit.observing.measured_export import ObjectiveSlices, Overall, Slice, Worth
+from estimator_kit.observing.outcome import number
 from estimator_kit.observing.page import charts, sections
 from estimator_kit.observing.page.numbers import Numbers
 from estimator_kit.result import RunResult
@@ -137,7 +138,7 @@ def test_what_is_undefined_is_left_out():
     (bars,) = charts.importance(features, "y", "auc").data
     assert (bars.x, bars.y, bars.error_x.array) == ((0.125, 0.25), ("w", "x"), (0.0, 1.0))
     assert charts.importance(features, "z", "auc") is None
-    assert sections.number(float("inf")) == "infinite" and sections.number(None) == "undefined"
+    assert number(float("inf")) == "infinite" and number(None) == "undefined"
 
 
 @pytest.mark.parametrize("kind", CASES)

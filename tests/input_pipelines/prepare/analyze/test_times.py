@@ -30,6 +30,7 @@ def written(tmp_path, rows):
     [
         ("%Y-%m-%d %H:%M", ("hour", "weekday")),
         ("%Y-%m-%dT%H:%M:%S.%f", ("hour", "weekday")),
+        ("%Y%m%dT%H%M%S", ("hour", "weekday")),
         ("%Y/%m/%d", ("weekday",)),
         ("%m/%d/%y", ("weekday",)),
         ("%d.%m.%Y %H:%M:%S", ("hour", "weekday")),

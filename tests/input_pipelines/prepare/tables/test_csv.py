@@ -287,6 +287,16 @@ def test_quoted_numbers_that_are_missing(tmp_path):
     assert load([path], {"a": "float32"}, missing=("NA",))[1] == [{"a": None}] * 2 + [{"a": 7.0}]
 
 
+def test_decimal_commas_are_text_with_a_note(tmp_path):
+    path = write(tmp_path / "a.csv", '"x","y"\n"3,48","a"\n"-0,5","b"\n"2","c"\n')
+    types, rows, notes = load([path])
+    assert types == {"x": "string", "y": "string"} and rows[0]["x"] == b"3,48"
+    assert notes == [
+        f"x: text, such as '3,48' in {path}: line 2; if its comma is a decimal point, write the "
+        "numbers with points"
+    ]
+
+
 def test_spaces_before_some_values_are_kept_with_a_note(tmp_path):
     path = write(tmp_path / "a.csv", "n,word\n  5, a\n 15,b\n115, c\n")
     types, rows, notes = load([path])
