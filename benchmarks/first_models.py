@@ -132,9 +132,10 @@ def measure(
             f"--model_dir={search}",
             f"--seed={seeds[0]}",
         )
-        search_results = read_search(search)
-        line["trials"] = len(search_results.trials)
-        line["tuned"] = search_results.test and search_results.test.value
+        line["trials"] = len(read_search(search).trials)
+        best = read_result(os.path.join(search, "best"))
+        # The best trial has learned from the evaluation rows too, and is judged by the test rows.
+        line["tuned"] = best and _root(best.metrics[metric], metric)
     return line
 
 
@@ -145,7 +146,10 @@ _NAMES = {"rmse": "mean_squared_error"}
 def _test_metric(result: RunResult, metric: str) -> float:
     """The metric of the test rows at the best evaluation."""
     assert result.best is not None
-    value = result.best.eval_sets["test"].metrics[metric]
+    return _root(result.best.eval_sets["test"].metrics[metric], metric)
+
+
+def _root(value: Optional[float], metric: str) -> float:
     assert value is not None
     return math.sqrt(value) if metric.partition("/")[0] in _NAMES.values() else value
 
