@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from feature_specs.kinds.time import UNITS
 from feature_specs.statistics import Statistics
+from input_pipelines.prepare.analyze import times
 from input_pipelines.prepare.analyze.roles import Roles
 
 EVAL_SHARE = TEST_SHARE = "0.1"
@@ -40,11 +42,11 @@ def default(statistics: Statistics, roles: Roles, *, ranking: bool) -> Split:
     group = roles.group
     feature = statistics.features.get(group) if group is not None else None
     if group is None or feature is None or feature.missing:
-        return Split("rows", "rows at random")
+        return Split("rows", f"rows at random{_of_time(statistics)}")
     if ranking and group == roles.query:
         return Split(f"key:{group}", f"all rows of one {group} are on the same side, to be ranked")
     if feature.cardinality.value < _FEWEST_IDS:
-        return Split("rows", "rows at random")
+        return Split("rows", f"rows at random{_of_time(statistics)}")
     if roles.shared_labels:
         label = roles.shared_labels[0]
         why = f"all rows of one {group} are on the same side, because they share {label}"
@@ -55,4 +57,17 @@ def default(statistics: Statistics, roles: Roles, *, ranking: bool) -> Split:
         why = f"all rows of one {group} are on the same side, because they share {some}{more}"
         return Split(f"key:{group}", why)
     why = f"rows at random, so rows of one {group} are on both sides"
-    return Split("rows", f"{why}; for a {group} that is new, use --split=key:{group}")
+    why += f"; for a {group} that is new, use --split=key:{group}"
+    return Split("rows", why + _of_time(statistics))
+
+
+def _of_time(statistics: Statistics) -> str:
+    """How to split by the first feature whose times can be compared; "" without one."""
+    for name, feature in statistics.features.items():
+        time = times.recognized(name, feature)
+        if time is None or feature.missing:
+            continue
+        grows = ("%Y", *UNITS) if feature.dtype == "int64" else ("%Y-%m-%d",)
+        if time.format.startswith(grows):
+            return f"; to be judged by later rows, use --split=time:{name}"
+    return ""

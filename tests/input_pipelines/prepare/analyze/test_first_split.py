@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 
-from feature_specs.statistics import Cardinality, FeatureStatistics, Lengths, Statistics
+from feature_specs.statistics import Cardinality, FeatureStatistics, Lengths, Statistics, Words
 from input_pipelines.prepare.analyze import first_split
 from input_pipelines.prepare.analyze.roles import Roles
 
@@ -39,6 +41,30 @@ SAME_SIDE = "all rows of one user are on the same side"
 )  # fmt: skip
 def test_the_split_and_why(roles, ranking, value, why):
     assert first_split.default(statistics(), roles, ranking=ranking) == (value, why)
+
+
+@pytest.mark.parametrize(
+    "form, missing, why",
+    [
+        ("%Y-%m-%d %H:%M", 0, "rows at random; to be judged by later rows, use --split=time:at"),
+        ("%Y-%m-%d %H:%M", 1, "rows at random"),
+        ("%d.%m.%Y %H:%M", 0, "rows at random"),  # As text, it does not grow with time.
+    ],
+)
+def test_a_time_by_which_rows_can_be_split_is_named(form, missing, why):
+    first = datetime.datetime(2026, 1, 28)
+    texts = [(first + i * datetime.timedelta(hours=7)).strftime(form) for i in range(40)]
+    feature = FeatureStatistics(
+        dtype="string", missing=missing, values=40, numbers=None,
+        lengths=Lengths(min=1, max=1, mean=1.0, counts={"1": 40}),
+        cardinality=Cardinality(value=40, exact=True),
+        words=Words(
+            top=tuple((text, 1) for text in texts), exact=True, largest_error=0, integers=False,
+            empty=0, not_words=0,
+        ),
+    )  # fmt: skip
+    found = Statistics(version=1, rows=40, files=1, features={"at": feature})
+    assert first_split.default(found, Roles(), ranking=False) == ("rows", why)
 
 
 @pytest.mark.parametrize("found", [statistics(ids=49), statistics(missing=1)])
