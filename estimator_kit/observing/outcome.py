@@ -17,6 +17,7 @@ from estimator_kit.result import EvalSet, RunResult
 
 # The exporters whose newest export is of the last step.
 _OF_THE_END = ("latest", "final")
+_UNDEFINED = "undefined"
 
 
 def first_lines(result: RunResult) -> list[str]:
@@ -43,9 +44,12 @@ def numbers_of(
     metric: str, metrics: Mapping[str, Optional[float]], sets: Mapping[str, EvalSet]
 ) -> str:
     """A metric, and in parentheses its values on the other evaluation sets."""
-    others = [f"{name} {number(each.metrics.get(metric))}" for name, each in sets.items()]
+    others = [
+        f"{name} {number(each.metrics.get(metric), absent=_UNDEFINED)}"
+        for name, each in sets.items()
+    ]
     more = f" ({', '.join(others)})" if others else ""
-    return f"{metric} {number(metrics.get(metric))}{more}"
+    return f"{metric} {number(metrics.get(metric), absent=_UNDEFINED)}{more}"
 
 
 def _exports(result: RunResult) -> str:
@@ -58,7 +62,7 @@ def _named(exports: list[str]) -> str:
     return f", SavedModel{'s' if len(exports) > 1 else ''} {' and '.join(exports)}"
 
 
-def number(value: Optional[float], *, absent: str = "undefined") -> str:
+def number(value: Optional[float], *, absent: str = "") -> str:
     """The text of a metric: four digits after the point, one from 1000, none in whole thousands.
 
     Args:

@@ -51,7 +51,7 @@ def metrics_table(
     }
     header = ["metric", *columns]
     body = [
-        [name, *(number(of_set.get(f"{name}/{o}"), absent="") for o, of_set in columns.values())]
+        [name, *(number(of_set.get(f"{name}/{o}")) for o, of_set in columns.values())]
         for name in names
     ]
     widths = [max(len(row[i]) for row in [header, *body]) for i in range(len(header))]

@@ -32,7 +32,7 @@ def name_of(run: Numbers) -> str:
 
 def _metrics(runs: Sequence[Numbers]) -> Section:
     keys = sorted({key for run in runs for key in run.metrics if "/" in key})
-    rows = [[key, *(number(run.metrics.get(key), absent="") for run in runs)] for key in keys]
+    rows = [[key, *(number(run.metrics.get(key)) for run in runs)] for key in keys]
     steps = ", ".join(f"step {run.step:,}" for run in runs if run.step is not None)
     return Section(
         "Metrics", f"At {steps}." if steps else "", table=(["metric", *map(name_of, runs)], rows)

@@ -58,7 +58,7 @@ def _outcome(numbers: Numbers) -> Section:
         for name, metrics in of_sets.items()
     }
     rows = [
-        [name, *(number(metrics.get(f"{name}/{o}"), absent="") for o, metrics in columns.values())]
+        [name, *(number(metrics.get(f"{name}/{o}")) for o, metrics in columns.values())]
         for name in names
     ]
     result, step = numbers.result, numbers.step

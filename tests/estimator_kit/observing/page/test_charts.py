@@ -138,7 +138,7 @@ def test_what_is_undefined_is_left_out():
     (bars,) = charts.importance(features, "y", "auc").data
     assert (bars.x, bars.y, bars.error_x.array) == ((0.125, 0.25), ("w", "x"), (0.0, 1.0))
     assert charts.importance(features, "z", "auc") is None
-    assert number(float("inf")) == "infinite" and number(None) == "undefined"
+    assert number(float("inf")) == "infinite" and number(None) == ""
 
 
 @pytest.mark.parametrize("kind", CASES)
