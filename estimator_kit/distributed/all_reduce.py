@@ -119,9 +119,9 @@ def check_model(cluster: Cluster, model: ModelFn) -> None:
                 "of devices. Use another reduction, or train in one process."
             )
     named = {_name(choice) for choice in (p.optimizers or {}).values()}
-    if "optimizer" in p.model_fields_set:
+    if p.optimizer != "lazy_adam" or "optimizer" in p.model_fields_set:
         named.add(_name(p.optimizer))
-    elif p.optimizer == "lazy_adam" and cluster.strategy == "multi_worker_mirrored":
+    elif cluster.strategy == "multi_worker_mirrored":
         _log.info(
             "--strategy=multi_worker_mirrored: the default optimizer lazy_adam makes the steps of "
             "adam, because the gradients of tables are dense there"

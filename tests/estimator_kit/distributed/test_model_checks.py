@@ -98,6 +98,12 @@ def test_the_default_optimizer_works_with_every_strategy(document, caplog):
             all_reduce.check_model(strategy, dnn(spec, params))
 
 
+def test_another_default_optimizer_is_refused_as_a_named_one_is(document):
+    spec, linear = feature_specs.parse(document), find_model("linear")
+    with pytest.raises(ConfigError, match=r"^the optimizer ftrl does not work with"):
+        all_reduce.check_model(config(strategy="multi_worker_mirrored"), linear(spec, {}))
+
+
 def test_averages_of_pieces_of_tables_are_refused(model, monkeypatch):
     team = types.SimpleNamespace(ends_together=False)
     monkeypatch.setattr(sessions.Team, "of", lambda *arguments: team)
