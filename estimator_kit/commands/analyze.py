@@ -122,7 +122,9 @@ def _conversion(command: Analyze, first: first_spec.FirstSpec) -> str:
         spec=str(first.path),
         convert_files=",".join(command.data.train_files),
         convert_dir=str(first.path.parent / "data"),
-        split=first_split.default(first.statistics, first.roles, ranking=ranking).value,
+        split=first_split.default(
+            first.statistics, first.roles, first.times, ranking=ranking
+        ).value,
         split_eval=first_split.EVAL_SHARE,
         split_test=first_split.TEST_SHARE,
     )

@@ -76,7 +76,7 @@ def in_random_order(conversion: Conversion) -> tuple[Conversion, list[str]]:
 
 def _split(conversion: Conversion, first: FirstSpec, *, ranking: bool) -> tuple[Conversion, str]:
     """The conversion with a split, and why."""
-    split = first_split.default(first.statistics, first.roles, ranking=ranking)
+    split = first_split.default(first.statistics, first.roles, first.times, ranking=ranking)
     if conversion.split is not None:
         split = first_split.Split(conversion.split, "as --split says")
     shares = {"split_eval": first_split.EVAL_SHARE, "split_test": first_split.TEST_SHARE}

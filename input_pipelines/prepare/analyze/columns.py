@@ -71,7 +71,7 @@ class Choice:
       wide, deep, fields: the names of its columns in these groups.
       steps: the names of its columns with one value in each step, which have a separate group.
       ignored: whether it is listed under `ignored`.
-      is_time: whether it holds dates or times, which need no vocabulary.
+      time: how it holds dates or times, which need no vocabulary; None if it holds none.
       why: why it is left out or ignored.
     """
 
@@ -82,7 +82,7 @@ class Choice:
     fields: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     ignored: bool = False
-    is_time: bool = False
+    time: Optional[times.TimeFeature] = None
     why: str = ""
 
 
@@ -134,7 +134,7 @@ def choose(
         )
     feature = _feature(name, statistics, rows, kind)
     if reason:
-        return Choice(feature, ignored=True, is_time=time is not None, why=reason)
+        return Choice(feature, ignored=True, time=time, why=reason)
     if not kind.category:
         return _number(name, statistics, feature, taken, counts)
     assert words is not None
@@ -300,7 +300,7 @@ def _time(
     if not time.parts:
         few = "the rows have one hour, not all weekdays and not all months"
         why = f"{time.why}, and {few}, so no part of it helps with the times of new rows"
-        return Choice(feature, ignored=True, is_time=True, why=why)
+        return Choice(feature, ignored=True, time=time, why=why)
     columns, deep = [], []
     for part in time.parts:
         entry = Entry(free_name(f"{name}_{part}", taken), times.column(name, time, part), time.why)
@@ -308,7 +308,7 @@ def _time(
         columns += [entry, deep_column(entry.name, ids=size, size=size, taken=taken)]
         deep.append(columns[-1].name)
     wide = tuple(column.name for column in columns[::2])
-    return Choice(feature, tuple(columns), wide, tuple(deep), is_time=True)
+    return Choice(feature, tuple(columns), wide, tuple(deep), time=time)
 
 
 def _range(numbers: Numbers) -> str:

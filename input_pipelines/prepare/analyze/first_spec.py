@@ -64,6 +64,7 @@ class FirstSpec:
       heads: the head of each label's objective.
       groups: the columns of each group.
       roles: which features name persons, queries and items.
+      times: the format of each feature of dates or times.
     """
 
     path: pathlib.Path
@@ -72,6 +73,7 @@ class FirstSpec:
     heads: Mapping[str, str]
     groups: Groups
     roles: roles.Roles
+    times: Mapping[str, str]
 
 
 def write(
@@ -177,7 +179,7 @@ def write(
     texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.as_text()}
     for name, chosen in words.items():
         choice = choices.get(name)
-        if name in queries.values() or not chosen.words or choice is None or choice.is_time:
+        if name in queries.values() or not chosen.words or choice is None or choice.time:
             continue
         if choice.feature is not None:
             texts[f"{VOCABULARY_FOLDER}/{name}.txt"] = chosen.vocabulary_text()
@@ -202,6 +204,7 @@ def write(
         heads={label: objective.value["head"] for label, (_, objective) in zip(labels, entries)},
         groups={name: names for name, names in groups.items() if names},
         roles=found,
+        times={name: choice.time.format for name, choice in choices.items() if choice.time},
     )
 
 
@@ -221,7 +224,7 @@ def _largest_ids(choices: Mapping[str, columns.Choice], statistics: Statistics) 
             statistics.features[name].cardinality.value
             for name, choice in choices.items()
             # A time has as many ids as hours.
-            if any("embedding" in entry.value for entry in choice.columns) and not choice.is_time
+            if any("embedding" in entry.value for entry in choice.columns) and not choice.time
         ),
         default=0,
     )

@@ -77,7 +77,7 @@ def _kinds(choices: Mapping[str, Choice], decisions: Decisions) -> list[str]:
     by_rule: dict[tuple[str, str], list[str]] = {}
     result = []
     for name, kind in decisions.kinds.items():
-        if choices[name].is_time and choices[name].columns:
+        if choices[name].time is not None and choices[name].columns:
             parts = ", ".join(choices[name].wide)
             result.append(
                 f"  {name}: {parts}, because {choices[name].columns[0].why} "

@@ -40,7 +40,7 @@ SAME_SIDE = "all rows of one user are on the same side"
     ],
 )  # fmt: skip
 def test_the_split_and_why(roles, ranking, value, why):
-    assert first_split.default(statistics(), roles, ranking=ranking) == (value, why)
+    assert first_split.default(statistics(), roles, {}, ranking=ranking) == (value, why)
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_a_time_by_which_rows_can_be_split_is_named(form, missing, why):
             empty=0, not_words=0,
         ),
     )  # fmt: skip
-    found = Statistics(version=1, rows=40, files=1, features={"at": feature})
-    assert first_split.default(found, Roles(), ranking=False) == ("rows", why)
+    table = Statistics(version=1, rows=40, files=1, features={"at": feature})
+    assert first_split.default(table, Roles(), {"at": form}, ranking=False) == ("rows", why)
 
 
 @pytest.mark.parametrize("found", [statistics(ids=49), statistics(missing=1)])
 def test_an_id_that_cannot_split(found):
     """With 49 ids, a tenth says little. A row without an id would have no side."""
     roles = Roles(group="user", shared_labels=("click",))
-    assert first_split.default(found, roles, ranking=False).value == "rows"
+    assert first_split.default(found, roles, {}, ranking=False).value == "rows"
 
 
 def test_queries_with_few_values_stay_together():
     roles = Roles(query="user", group="user")
-    assert first_split.default(statistics(ids=20), roles, ranking=True).value == "key:user"
+    assert first_split.default(statistics(ids=20), roles, {}, ranking=True).value == "key:user"
