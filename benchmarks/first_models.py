@@ -150,6 +150,7 @@ def _test_metric(result: RunResult, metric: str) -> float:
 
 
 def _root(value: Optional[float], metric: str) -> float:
+    """A metric of an evaluation in the unit that is compared."""
     assert value is not None
     return math.sqrt(value) if metric.partition("/")[0] in _NAMES.values() else value
 

@@ -176,16 +176,17 @@ def run_evaluator(
     unfinished.begin_work(own.model_dir, reading.latest_step(own.model_dir) or 0)
     if end is not None and end.status == DONE and own.scored is not None:
         own.after.finish(own.trained)
-    of_chief = read_result(own.model_dir)
+    kept = read_result(own.model_dir)
     result = RunResult(
         mode=command.program.mode,
         task=view.name,
         exports=own.after.exports,
         global_step=reading.latest_step(own.model_dir),
         scores=own.meaning.digest,
-        **own.after.of_result(of_chief.stop_reason if of_chief is not None else None),
+        **own.after.of_result(kept.stop_reason if kept is not None else None),
     )
-    _complete(own.model_dir, result)
+    if kept is not None and result.metrics:
+        _complete(own.model_dir, kept, result)
     watch.check()
     return result
 
@@ -204,11 +205,8 @@ def _is_all_done(
     return end.scored_by != EVALUATOR or (completed and is_last)
 
 
-def _complete(model_dir: str, result: RunResult) -> None:
+def _complete(model_dir: str, kept: RunResult, result: RunResult) -> None:
     """Adds the evaluator's metrics and exports to the result that the chief has written."""
-    kept = read_result(model_dir)
-    if kept is None or not result.metrics:
-        return
     names = {"metrics", "eval_sets", "best", "rows_evaluated", "scores", "exports"}
     path = result_path(model_dir)
     kept.model_copy(update={name: getattr(result, name) for name in names}).save(path)

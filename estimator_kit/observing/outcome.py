@@ -17,7 +17,6 @@ from estimator_kit.result import EvalSet, RunResult
 
 # The exporters whose newest export is of the last step.
 _OF_THE_END = ("latest", "final")
-_UNDEFINED = "undefined"
 
 
 def first_lines(result: RunResult) -> list[str]:
@@ -44,12 +43,9 @@ def numbers_of(
     metric: str, metrics: Mapping[str, Optional[float]], sets: Mapping[str, EvalSet]
 ) -> str:
     """A metric, and in parentheses its values on the other evaluation sets."""
-    others = [
-        f"{name} {number(each.metrics.get(metric), absent=_UNDEFINED)}"
-        for name, each in sets.items()
-    ]
+    others = [f"{name} {in_words(each.metrics.get(metric))}" for name, each in sets.items()]
     more = f" ({', '.join(others)})" if others else ""
-    return f"{metric} {number(metrics.get(metric), absent=_UNDEFINED)}{more}"
+    return f"{metric} {in_words(metrics.get(metric))}{more}"
 
 
 def _exports(result: RunResult) -> str:
@@ -62,15 +58,18 @@ def _named(exports: list[str]) -> str:
     return f", SavedModel{'s' if len(exports) > 1 else ''} {' and '.join(exports)}"
 
 
-def number(value: Optional[float], *, absent: str = "") -> str:
-    """The text of a metric: four digits after the point, one from 1000, none in whole thousands.
+def in_words(value: Optional[float]) -> str:
+    """The text of a metric in a sentence. None is NaN there, as in `result.json`."""
+    return number(math.nan if value is None else value)
 
-    Args:
-      value: the metric.
-      absent: the text of None, which is a metric that an evaluation does not have.
+
+def number(value: Optional[float]) -> str:
+    """The text of a metric in a table: empty for None, which an evaluation does not have.
+
+    It has four digits after the point, one from 1000, and none in whole thousands.
     """
     if value is None:
-        return absent
+        return ""
     if math.isnan(value):
         return "undefined"
     if math.isinf(value):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
-from estimator_kit.observing.outcome import number
+from estimator_kit.observing.outcome import in_words
 from estimator_kit.result import (
     EARLY_STOPPED,
     ComparedObjective,
@@ -73,12 +73,9 @@ def _sentences(
         errors = dict.fromkeys(reference.error for reference in entry.references.values())
         return f"{name}: no reference models. {' '.join(filter(None, errors))}"
     assert entry.metric is not None
-    model, (noun, verb) = (
-        number(entry.model.get(entry.metric), absent="undefined"),
-        _NAMES[best.name],
-    )
+    model, (noun, verb) = in_words(entry.model.get(entry.metric)), _NAMES[best.name]
     reference = best.reference
-    value = number(reference.metrics[entry.metric], absent="undefined")
+    value = in_words(reference.metrics[entry.metric])
     text = (
         f"{entry.metric}/{name} is {model} on {_rows(compared.eval_rows, compared.eval_rows_of)} "
         f"of {compared.eval_set}; {noun} on the same rows: {value}"
@@ -130,14 +127,14 @@ def table(compared: ReferenceModels) -> list[list[str]]:
 
 def _rows_of_table(name: str, entry: ComparedObjective) -> Iterator[list[str]]:
     for metric, value in entry.model.items():
-        yield [name, "your model", metric, number(value, absent="undefined"), "", "", ""]
+        yield [name, "your model", metric, in_words(value), "", "", ""]
     for model, reference in entry.references.items():
         if reference.error is not None:
             yield [name, model, "", "", "", "", reference.error]
         for metric, value in reference.metrics.items():
             first = metric == entry.metric
             yield [
-                name, model, metric, number(value, absent="undefined"),
+                name, model, metric, in_words(value),
                 _signed(reference.difference) if first else "",
                 f"{_signed(reference.low)} to {_signed(reference.high)}" if first else "",
                 _BETTER.get(reference.verdict, "") if first else "",
@@ -166,7 +163,7 @@ def lines(result: RunResult, *, searched: bool = False) -> list[str]:
                 found.append(f"  {name}, {model}: {reference.error}")
                 continue
             better = _BETTER.get(reference.verdict, "undefined")
-            value = number(reference.metrics.get(entry.metric), absent="undefined")
+            value = in_words(reference.metrics.get(entry.metric))
             found.append(f"  {name}, {model}: {entry.metric} {value} ({better})")
     if compared.train_rows:
         found.append(f"  {rows_read(compared)}")
@@ -185,6 +182,5 @@ def _interval(reference: ReferenceModel) -> str:
 
 
 def _signed(value: Optional[float]) -> str:
-    if value is None or value != value:
-        return "undefined"
-    return f"{'+' if value >= 0 else ''}{number(value)}"
+    sign = "+" if value is not None and value >= 0 else ""
+    return f"{sign}{in_words(value)}"

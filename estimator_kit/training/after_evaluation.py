@@ -17,7 +17,7 @@ import tensorflow as tf
 from estimator_kit.checkpoints import reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.areas.exports import metric_of
-from estimator_kit.config.areas.training import MOST_EPOCHS
+from estimator_kit.config.areas.training import only_stalling_ends
 from estimator_kit.config.modes import Train
 from estimator_kit.exporters.best import is_better, watched
 from estimator_kit.exporters.kinds import Evaluated, exporters_of
@@ -214,8 +214,7 @@ class AfterEvaluation(estimator.Exporter):
 
     def _check_length(self, step: int, metric: str) -> None:
         """Raises DataError if only an undefined metric would end the training."""
-        training = self._command.training
-        if training.epochs == MOST_EPOCHS and training.max_steps is None:
+        if only_stalling_ends(self._command.training):
             raise DataError(
                 f"{metric} is undefined in the evaluation of step {step}, so it cannot say when "
                 f"training is to end. The {self.metrics.get('rows', 0):.0f} rows of --eval_files "

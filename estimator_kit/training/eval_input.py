@@ -51,10 +51,11 @@ def all_paths(program: Program, data: Data, spec: FeatureSpec) -> dict[str, list
         for name, patterns in data.other_sets.items()
     }
     judging = eval_paths(program, data, spec)
-    for path in files.shared(others.get(flag_of(TEST), ()), judging):
+    shared = files.shared(others.get(flag_of(TEST), ()), judging)
+    if shared:
         raise ConfigError(
-            f"{flag_of(TEST)}: {path} is also one of the files that judge. The rows of this set "
-            "may not choose the model. Name other files, or give the set another name."
+            f"{flag_of(TEST)}: {shared[0]} is also one of the files that judge. The rows of this "
+            "set may not choose the model. Name other files, or give the set another name."
         )
     return {FLAG: judging, **others}
 

@@ -138,6 +138,11 @@ def until_it_stalls(training: Training, exports: Exports) -> dict[str, Any]:
     return {"epochs": MOST_EPOCHS, "early_stopping_metric": metric}
 
 
+def only_stalling_ends(training: Training) -> bool:
+    """Whether a training has the length of `until_it_stalls`, which --epochs=100 also gives."""
+    return training.epochs == MOST_EPOCHS and training.max_steps is None
+
+
 def steps_between_evaluations(training: Training, steps_an_epoch: int) -> Optional[int]:
     """The default of --save_checkpoints_steps with early stopping; None if the clock decides."""
     by_user = training.save_checkpoints_steps or training.save_checkpoints_secs

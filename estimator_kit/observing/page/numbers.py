@@ -137,9 +137,8 @@ class Numbers:
     def _at_step(
         self, evaluations: Sequence[tuple[int, Mapping[str, Optional[float]]]]
     ) -> Mapping[str, Optional[float]]:
-        # Runs that went on have more than one evaluation at a step.
-        found = [metrics for step, metrics in evaluations if step == self.step]
-        return found[-1] if found else {}
+        # A run that went on may have several evaluations at a step; the last one counts.
+        return dict(evaluations).get(self.step, {}) if self.step is not None else {}
 
 
 def read(model_dir: str) -> Numbers:

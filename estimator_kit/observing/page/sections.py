@@ -62,7 +62,7 @@ def _outcome(numbers: Numbers) -> Section:
         for name in names
     ]
     result, step = numbers.result, numbers.step
-    is_last = bool(numbers.evaluations) and step == numbers.evaluations[-1][0]
+    which = "last" if numbers.evaluations and step == numbers.evaluations[-1][0] else "best"
     facts = [
         f"{result.rows_trained:,} rows trained" if result.rows_trained else "",
         f"{result.rows_evaluated:,} rows evaluated" if result.rows_evaluated else "",
@@ -71,11 +71,7 @@ def _outcome(numbers: Numbers) -> Section:
     return Section(
         "Outcome",
         "; ".join(fact for fact in facts if fact)
-        + (
-            f". The table is of the {'last' if is_last else 'best'} evaluation, at step {step:,}."
-            if step
-            else ""
-        ),
+        + (f". The table is of the {which} evaluation, at step {step:,}." if step else ""),
         table=(["metric", *columns], rows) if rows else None,
     )
 

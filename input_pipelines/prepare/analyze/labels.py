@@ -21,16 +21,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import counted, did_you_mean
 from feature_specs.statistics import FeatureStatistics, Numbers, Statistics
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze.columns import Choice, Entry, free_name, percent
 from input_pipelines.prepare.analyze.numbers import with_commas
+from input_pipelines.prepare.analyze.overrides import check_name
 from input_pipelines.prepare.convert.options import NEXT
 
 # Items are scored with these vectors, so they are wider than the vectors of other categories.
@@ -175,11 +174,7 @@ def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
                 f"--labels: no record has a feature {label!r}"
                 f"{did_you_mean(label, statistics.features)}"
             )
-        if not re.fullmatch(NAME_PATTERN, label):
-            raise DataError(
-                f"--labels: the name {label!r} cannot be part of a TensorFlow variable's name; use "
-                "letters, digits, _, - and ., and start with a letter or digit"
-            )
+        check_name("labels", label)
         if not feature.values:
             raise DataError(f"--labels: feature {label!r} has no value in any record")
         if feature.odd_steps is not None:

@@ -38,6 +38,15 @@ class Overrides:
 NO_OVERRIDES = Overrides()
 
 
+def check_name(flag: str, name: str) -> None:
+    """Raises DataError if a spec cannot have a feature or label that a flag names."""
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise DataError(
+            f"--{flag}: the name {name!r} cannot be part of a TensorFlow variable's name; use "
+            "letters, digits, _, - and ., and start with a letter or digit"
+        )
+
+
 def check(
     overrides: Overrides,
     labels: Sequence[str],
@@ -66,11 +75,7 @@ def check(
                 )
     for name in overrides.used:
         flag = "categorical" if name in overrides.categorical else "numeric"
-        if not re.fullmatch(NAME_PATTERN, name):
-            raise DataError(
-                f"--{flag}: the name {name!r} cannot be part of a TensorFlow variable's. Rename it "
-                "in the records to letters of English, digits, `_`, `.` and `-`"
-            )
+        check_name(flag, name)
         if not features[name].values:
             raise DataError(f"--{flag}: feature {name!r} has no value in any record. Remove it")
     for name in overrides.categorical:
