@@ -319,7 +319,9 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
             }
         )  # fmt: skip
     model = EveryKind(spec, {"learning_rate": 0.5})
-    config = tf.estimator.RunConfig(model_dir=str(tmp_path / "model"), save_summary_steps=None)
+    config = tf.estimator.RunConfig(
+        model_dir=str(tmp_path / "model"), save_summary_steps=None, tf_random_seed=7
+    )
     trained = tf.estimator.Estimator(model, config=config)
     trained.train(batch_of(spec, rows), steps=2)
     path = str(tmp_path / "eval.tfrecord")

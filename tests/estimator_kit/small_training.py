@@ -32,7 +32,9 @@ def batch_of(spec, rows, *, labels=True):
 def trained_wide_deep(folder, document, rows, *, steps):
     """(Estimator, spec): its model directory `clicks` has the record of a run."""
     spec = feature_specs.parse(document)
-    config = tf.estimator.RunConfig(model_dir=f"{folder}/clicks", save_summary_steps=None)
+    config = tf.estimator.RunConfig(
+        model_dir=f"{folder}/clicks", save_summary_steps=None, tf_random_seed=7
+    )
     model = find_model("wide_deep")(spec, {"hidden_units": [4]})
     made = tf.estimator.Estimator(model, config=config)
     made.train(batch_of(spec, rows), steps=steps)
