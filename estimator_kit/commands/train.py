@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Optional
 
 from estimator_kit.commands import reference_models
 from estimator_kit.commands.services import Services
+from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.cluster import view_of
 from estimator_kit.config.modes import Train
 from estimator_kit.distributed import tasks
@@ -36,6 +38,8 @@ def run(command: Train, tell: Callable[[str], None]) -> RunResult:
         measured.check(spec, by=command.exports.slices, with_importance=command.exports.importance)
     services = Services(command.program, command.run, command.watching)
     compares = command.program.mode != "train" and bool(command.exports.reference_models)
+    if compares and importlib.util.find_spec("sklearn") is None:
+        _log.warning("--reference_models needs scikit-learn: nothing will be compared at the end")
     try:
         result = tasks.train(command, spec)
     except NothingToDo:
@@ -53,6 +57,12 @@ def run(command: Train, tell: Callable[[str], None]) -> RunResult:
     if compares and result.exports:
         result = reference_models.compare(command, spec, result)
     tell(report.summary(command.run, command.data, spec, result, command.training))
+    if "best" in command.exports.exporters and result.metrics and result.best is None:
+        tell(
+            f"WARNING: {metric_of(command.exports.best_metric)} is undefined in all evaluations, "
+            "so no SavedModel of the best one exists. Use other evaluation rows, or another "
+            "--best_metric."
+        )
     problem: Optional[Exception] = None
     if result.exports and command.program.mode == "train_and_evaluate":
         try:

@@ -105,13 +105,18 @@ def _advice(result: RunResult, name: str, searched: bool) -> str:
 
 
 def _best(entry: ComparedObjective) -> Optional[_Best]:
-    """The reference model with the best value of the first metric."""
+    """The reference model with the best value of the first metric.
+
+    One that is better than the model comes before one with a better value of which it is not known.
+    """
     assert entry.metric is not None
     values = {
         name: value
         for name, reference in entry.references.items()
         if (value := reference.metrics.get(entry.metric)) is not None and value == value
     }
+    better = {n: v for n, v in values.items() if entry.references[n].verdict == "reference"}
+    values = better or values
     if not values:
         return None
     name = (max if entry.larger_is_better else min)(values, key=lambda each: values[each])

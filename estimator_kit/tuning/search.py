@@ -217,12 +217,11 @@ class SearchLoop:
         best = watched.claim.best
         if watched.is_late and outcome.kind != "done" and best is not None:
             outcome = Outcome("done", best)  # Its best evaluation counts, as of any other trial.
-        self._record(watched.claim, outcome, watched.began, pruned=pruned)
+        ending = "ended with the time" if watched.is_late else "pruned"
+        self._record(watched.claim, outcome, watched.began, pruned=ending if pruned else "")
 
-    def _record(
-        self, claim: Claim, outcome: Outcome, began: float, *, pruned: bool = False
-    ) -> None:
-        """Stores how a trial ended, and writes one line on it."""
+    def _record(self, claim: Claim, outcome: Outcome, began: float, *, pruned: str = "") -> None:
+        """Stores how a trial ended, and writes one line on it. `pruned` says why it was ended."""
         state: State
         if outcome.kind == "done":
             state, reason = "done", ""
@@ -236,11 +235,12 @@ class SearchLoop:
         self._study.finish(claim, state, seconds=seconds, value=outcome.value, reason=reason)
         trial = self._study.trials()[claim.number]
         metric, best = self._study.search.metric, self._study.best()
-        text = {"failed": f"failed: {reason.splitlines()[0] if reason else ''}"}.get(
+        first = reason.splitlines()[0].rstrip(".") if reason else ""
+        text = {"failed": f"failed: {first}"}.get(
             state, f"{metric} {trial.value:.5f}" if trial.value is not None else "no metric"
         )
         if state == "pruned":
-            text += ", pruned"
+            text += f", {pruned}"
         text += f", {seconds:.0f} s"
         if best is not None:
             text += f"; best {best.value:.5f} (trial {name_of(best.number)})"

@@ -28,6 +28,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import statistics
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -51,6 +52,9 @@ _FEWEST_TO_PRUNE = 5
 # A search of a few minutes has few trials, and one that learns slowly would take much of its time.
 # So `auto` prunes after fewer trials, but no trial before its third evaluation.
 _FEWEST_OF_AUTO, _FIRST_EVALUATION_OF_AUTO = 2, 3
+
+# After this many trials that all failed for the same reason, no other settings will help.
+_HOPELESS = 4
 
 # Seconds between two attempts to take the lock of the search, which others hold for milliseconds.
 _RETRY_SECS = 0.05
@@ -206,6 +210,10 @@ class SearchStudy:
     def end_reason(self) -> Optional[str]:
         """Why no further trial begins, or None if one does."""
         trials, search = self.trials(), self.search
+        ended = [trial for trial in trials if trial.state != "running"]
+        if len(ended) >= _HOPELESS and all(trial.state == "failed" for trial in ended):
+            if len({re.sub(r"[\d.]+", "", trial.reason) for trial in ended}) == 1:
+                return f"the first {len(ended)} trials have all failed, for the same reason"
         if search.trials is not None and len(trials) >= search.trials:
             return f"all {search.trials} trials are made"
         spent = self.spent()

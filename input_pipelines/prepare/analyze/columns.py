@@ -51,6 +51,12 @@ _LARGEST_INDICATOR = 16
 _LARGEST_VOCABULARY = 50_000
 _QUANTILES = 10
 
+# Why a feature is left out.
+CANNOT_NAME = (
+    "its name cannot be part of a TensorFlow variable's. To use it, rename it with letters, digits "
+    "and _ . - only, starting with a letter or digit"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
@@ -119,7 +125,7 @@ def choose(
       wanted: whether the user wants it to be used.
     """
     if not re.fullmatch(NAME_PATTERN, name):
-        return Choice(why="its name cannot be part of a TensorFlow variable's; rename it to use it")
+        return Choice(why=CANNOT_NAME)
     if kind is None or not statistics.values:
         return Choice(why=f"none of {rows:,} records has a value of it")
     time = None if wanted else times.recognized(name, statistics, counts)

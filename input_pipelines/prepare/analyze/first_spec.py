@@ -154,18 +154,26 @@ def write(
         choices[query] = dataclasses.replace(choices[query], **_NO_COLUMNS, why=report.IS_GROUP)
     largest_ids = _largest_ids(choices, statistics)
     choices = field_columns.with_fields(choices, largest_ids, statistics.rows)
-    text_cells = kinds.kind_of_all(files) == kinds.CSV
+    text_cells = kinds.kind_of_all(files) in (kinds.CSV, kinds.SVMLIGHT)
     entries = [
         _entries(label, summary, statistics, choices, queries, text_cells=text_cells)
         for label in labels
     ]
+    warnings = [
+        warning
+        for label, (_, objective) in zip(labels, entries)
+        for warning in label_rules.warnings_of(
+            label, statistics.features[label], statistics.rows, _all_words(summary, label),
+            objective.value["head"],
+        )
+    ]  # fmt: skip
     heading = (
         f"A first spec, which --mode=analyze made from {counted(statistics.rows, 'record')} of "
         f"{counted(len(files), 'file')}. Each choice follows a rule of thumb, and its comment "
         "gives the reason. Read the comments, change what you know better, convert the files if "
         "they are tables, then train."
     )
-    towers = _towers(found, choices)
+    towers = _towers(found, choices, labels)
     if not towers:  # Towers are scaled to length 1, so the size of their input does not matter.
         choices = field_columns.starting_small(choices)
     text = spec_text.spec_text(
@@ -199,7 +207,7 @@ def write(
     )
     return FirstSpec(
         path=target / SPEC_FILE,
-        report="\n".join([first, *report.lines(choices, decisions, summary.notes)]),
+        report="\n".join([first, *report.lines(choices, decisions, summary.notes, warnings)]),
         statistics=statistics,
         heads={label: objective.value["head"] for label, (_, objective) in zip(labels, entries)},
         groups={name: names for name, names in groups.items() if names},
@@ -231,7 +239,7 @@ def _largest_ids(choices: Mapping[str, columns.Choice], statistics: Statistics) 
 
 
 def _towers(
-    found: roles.Roles, choices: Mapping[str, columns.Choice]
+    found: roles.Roles, choices: Mapping[str, columns.Choice], labels: Sequence[str]
 ) -> dict[str, tuple[list[str], str]]:
     """The groups `user` and `item` of the model two_tower, with their comments."""
     groups = {}
@@ -246,7 +254,10 @@ def _towers(
         belong = "and what is the same in all its rows" if len(features) > 1 else "alone"
         groups[group] = names, f"what two_tower reads of the {group}: {key} {belong}"
     names, why = groups["item"]
-    hint = f". Train it with --model=two_tower --model_params=item_id={found.item}"
+    hint = (
+        f". Train it with --model=two_tower --model_params=item_id={found.item} "
+        f"--best_metric=recall_at_10/{labels[0]}, because its scores are not probabilities"
+    )
     return {**groups, "item": (names, why + hint)}
 
 

@@ -160,6 +160,9 @@ def ranking_entries(label: str, query: str, statistics: Statistics) -> tuple[Ent
 
 _MOST_CLASSES = 1000
 
+# With fewer rows of a class, a tenth of all rows may have none of them.
+_RARE = 50
+
 
 def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
     """Checks that every label is a feature of the records that a head can learn.
@@ -257,6 +260,38 @@ def label_entries(
     if statistics.numbers is not None and statistics.numbers.non_finite:
         comments.append(f"{counted(statistics.numbers.non_finite, 'value')} with NaN or infinity")
     return Entry(label, value, "; ".join(comments)), Entry(label, head, f"a guess: {guess}")
+
+
+def warnings_of(
+    label: str,
+    statistics: FeatureStatistics,
+    rows: int,
+    words: Sequence[tuple[str, int]],
+    head: str,
+) -> list[str]:
+    """What a user must know of a label before training; for the arguments, see `label_entries`."""
+    result = []
+    numbers = statistics.numbers
+    if head == "regression" and numbers is not None and _two_other_integers(statistics):
+        low, high = int(numbers.min), int(numbers.max)
+        result.append(
+            f"{label} has the two values {low} and {high}, and is learned as a number. If they "
+            f"are classes, make a label of 0 and 1: --derive_labels=NAME={label}:equals:{high}"
+        )
+    counts = [count for _, count in words] if head in ("binary", "multi_class") else []
+    if counts and min(counts) < _RARE:
+        rarest = min(words, key=lambda word: word[1])
+        result.append(
+            f"only {counted(rarest[1], 'row')} have {label} {rarest[0]!r}. An evaluation may have "
+            "none of them, and then a metric such as the AUC is undefined and training stops. "
+            "Use more rows, or larger parts with --split_eval and --split_test"
+        )
+    if statistics.missing:
+        result.append(
+            f"{percent(statistics.missing, rows)} of the records have no {label}, and are left out "
+            "of the loss and the metrics"
+        )
+    return result
 
 
 def _two_other_integers(statistics: FeatureStatistics) -> bool:

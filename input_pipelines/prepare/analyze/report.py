@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from input_pipelines.prepare.analyze.columns import Choice
+from input_pipelines.prepare.analyze.columns import CANNOT_NAME, Choice
 from input_pipelines.prepare.analyze.decisions import Decisions
 
 # Why the id of a group of rows has no column.
@@ -29,17 +29,24 @@ _SHARED = (
 )
 
 
-def lines(choices: Mapping[str, Choice], decisions: Decisions, notes: Sequence[str]) -> list[str]:
+def lines(
+    choices: Mapping[str, Choice],
+    decisions: Decisions,
+    notes: Sequence[str],
+    warnings: Sequence[str] = (),
+) -> list[str]:
     """The lines below the heading.
 
     Args:
       choices: the choices by feature.
       decisions: the decisions behind them.
       notes: notes about how columns of tables were read.
+      warnings: what a user must know of the labels.
     """
     leaks = [name for name, c in choices.items() if name in decisions.leaks]
     ignored = {n: c for n, c in choices.items() if not c.columns and n not in leaks}
-    loud = [
+    loud = [f"  WARNING: {warning}" for warning in warnings]
+    loud += [
         f"  WARNING: {name} is ignored: {choices[name].why}"
         if not choices[name].columns
         else f"  WARNING: {name} may give a label away: {decisions.leaks[name]}; it is used, "
@@ -69,6 +76,7 @@ def _ignored(choices: Mapping[str, Choice]) -> list[str]:
     for name, choice in choices.items():
         what = "left out" if choice.feature is None else "ignored"
         what = "no column" if choice.why == IS_GROUP else what
+        what = "WARNING: left out" if choice.why == CANNOT_NAME else what
         result.append(f"  {what}: {name}: {choice.why}")
     return result
 

@@ -160,6 +160,9 @@ def _reason(error: Exception) -> str:
 
 def _hint(text: str, options: CsvOptions) -> str:
     """A possible cause of a wrong number of fields; usually empty."""
+    other = max(_DELIMITERS, key=text.count)
+    if not options.delimiter and 0 < text.count(other) >= text.count(","):
+        return f". If {other!r} separates the fields, pass it as --csv_delimiter"
     if options.skip_spaces or not re.search('[^\\w\\s"] +"', text):
         return ""
     return (

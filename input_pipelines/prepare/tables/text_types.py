@@ -57,6 +57,9 @@ _NUMBER = r"^ *-?[0-9.]"
 _GROUPED = {"grouped": "whole", "decimal": "fraction"}
 _WITH_COMMAS = r"^-?[1-9][0-9]{0,2}(,[0-9]{3}){1,5}(\.[0-9]*)?$"
 
+# The kinds of numbers that may have a decimal point.
+_POINTS = ("fraction", "decimal")
+
 # The kinds that are not numbers.
 _WORDS = ("text", "spaced", "empty", "named", *_GROUPED)
 
@@ -210,6 +213,17 @@ class TextColumn:
         others = self.counts["text"] + self.counts["spaced"] + self.counts["zeros"]
         return not others and any(self.counts[kind] for kind in _GROUPED)
 
+    @property
+    def has_decimal_commas(self) -> bool:
+        """Whether a value has a comma that cannot separate thousands, such as 0,5."""
+        first = self.first.get("text")
+        return first is not None and _DECIMAL_COMMA.fullmatch(first[2]) is not None
+
+    @property
+    def has_points(self) -> bool:
+        """Whether a number has a decimal point."""
+        return any("." in self.first[kind][2] for kind in _POINTS if kind in self.first)
+
     def settle_thousands(self, thousands: bool) -> None:
         """Counts numbers with commas as numbers, or as text."""
         for kind, number in _GROUPED.items():
@@ -283,7 +297,8 @@ class TextColumn:
             if c["text"] and _DECIMAL_COMMA.fullmatch(self.first["text"][2]):
                 return "string", (
                     f"text, such as {self._what('text', where)}; if its comma is a decimal point, "
-                    "write the numbers with points"
+                    "write the numbers with points; if it separates thousands, pass "
+                    "--csv_thousands"
                 )
             return "string", ""
         if c["zeros"]:

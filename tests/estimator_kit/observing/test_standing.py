@@ -46,6 +46,14 @@ def test_the_best_reference_model_is_in_the_first_line():
     )
 
 
+def test_a_reference_model_that_is_better_comes_before_one_that_may_be():
+    unsure = reference(0.85, "none", -0.002, 0.05)
+    text = standing.headline(result_of({"linear": TREES, "boosted_trees": unsure}))
+    assert (
+        "a linear model on the same rows: 0.8460" in text and "the linear model is better" in text
+    )
+
+
 def test_more_epochs_do_not_help_a_training_that_stopped_early():
     text = standing.headline(result_of({"boosted_trees": TREES}, stop_reason="early_stopped"))
     assert "--search=auto`, another --model, or use trees" in text

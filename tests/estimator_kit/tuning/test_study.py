@@ -265,3 +265,12 @@ def test_the_first_trials_have_the_values_of_the_file(tmp_path):
         study.release(claim)
     for claim in others:
         usual.release(claim)
+
+
+def test_a_search_ends_when_all_trials_fail_for_the_same_reason(tmp_path):
+    study = study_of(tmp_path, trials=9)
+    for step in range(4):
+        assert study.end_reason() is None
+        claim = study.claim()
+        study.finish(claim, "failed", seconds=1.0, value=None, reason=f"auc: step {step} has none")
+    assert study.end_reason() == "the first 4 trials have all failed, for the same reason"

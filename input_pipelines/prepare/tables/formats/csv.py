@@ -9,7 +9,7 @@ separators is an error. Never changes the values themselves.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -142,6 +142,7 @@ def _columns(
     if csv.thousands is None:
         found = [name for name, column in columns.items() if column.has_thousands]
         decided = bool(found) and request.dtypes is None and csv.list_separator != ","
+        decided = decided and not _have_decimal_commas(columns.values(), csv)
         csv = dataclasses.replace(csv, thousands=decided)
         if decided:
             notes = (_thousands_note(found),)
@@ -152,6 +153,16 @@ def _columns(
         dtype, note = column.dtype(dtypes.get(name), where, request.correct)
         typed.append(Column(name, dtype, column.multi, note))
     return typed, {path: rows for path, (_, rows) in zip(files, results)}, csv, notes
+
+
+def _have_decimal_commas(columns: Collection[TextColumn], csv: CsvOptions) -> bool:
+    """Whether commas may be decimal points, as in 4,203.
+
+    Programs that write them separate fields with semicolons. With another delimiter, it is so if a
+    comma cannot separate thousands, as in 0,5, and no number has a point.
+    """
+    points = any(column.has_points for column in columns)
+    return csv.delimiter == ";" or (not points and any(c.has_decimal_commas for c in columns))
 
 
 def _missing_note(words: Sequence[str], names: Sequence[str], others: Sequence[str]) -> str:

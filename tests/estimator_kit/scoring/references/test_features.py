@@ -70,18 +70,18 @@ def test_columns_of_trees(monkeypatch):
     }
     del train["large"], evaluated["large"]
     columns, categories = Encoder(train, evaluated).for_trees(np.ones((2, 1)), np.ones(2))
-    # price; small as number and category; count as both; length and label mean of tags; vector;
-    # length and mean of curve.
-    assert categories.tolist() == [False, False, True, False, True, *[False] * 6]
+    # price; small as number and category; count; length and label mean of tags; vector; length and
+    # mean of curve.
+    assert categories.tolist() == [False, False, True, *[False] * 7]
     np.testing.assert_array_equal(
         columns.train,
         np.array([
-            [2.5, 7, 0, 10, 0, 2, 1, 1, 2, 2, 1.5],
-            [NAN, 9, 1, 20, 1, 0, NAN, 3, 4, 0, NAN],
+            [2.5, 7, 0, 10, 2, 1, 1, 2, 2, 1.5],
+            [NAN, 9, 1, 20, 0, NAN, 3, 4, 0, NAN],
         ], np.float32),
     )  # fmt: skip
     np.testing.assert_array_equal(
-        columns.evaluated, np.array([[4, 8, NAN, 30, NAN, 2, 1, 5, 6, 1, 8]], np.float32)
+        columns.evaluated, np.array([[4, 8, NAN, 30, 2, 1, 5, 6, 1, 8]], np.float32)
     )
 
 
@@ -89,7 +89,7 @@ def test_a_large_category_becomes_its_rank_and_a_label_mean(monkeypatch):
     monkeypatch.setattr(features, "MOST_VALUES", 1)
     train = {"shop": values([[4], [4], [9]], names=True), "count": values([[1], [2], [3]])}
     columns, categories = Encoder(train, train).for_trees(np.ones((3, 1)), np.ones(3))
-    # Integers that no column reads as names, and with many values, are only numbers.
+    # Integers that no column reads as names are only numbers.
     assert not categories.any()
     assert columns.train.tolist() == [[4, 0, 1, 1], [4, 0, 1, 2], [9, 1, 1, 3]]
 

@@ -514,3 +514,32 @@ def test_words_that_a_vocabulary_file_cannot_store():
     assert chosen.words == (("e\tf", 8),)
     assert (chosen.rare, chosen.unusable) == (1, ("a\nb", "c\r", "\ufeffd"))
     assert read_counts(chosen.counts_text()) == {"e\tf": 8}
+
+
+def test_what_a_user_must_know_of_labels(tmp_path):
+    def report_of(*labels):
+        rows = [{"x": float(i), **({} if y is None else {"y": y})} for i, y in enumerate(labels)]
+        path = f"{tmp_path}/{len(list(tmp_path.iterdir()))}.tfrecord"
+        writing.write_examples(path, rows)
+        return first_spec.write([path], labels=["y"], directory=path[: -len(".tfrecord")]).report
+
+    assert (
+        "  WARNING: y has the two values -1 and 1, and is learned as a number. If they are "
+        "classes, make a label of 0 and 1: --derive_labels=NAME=y:equals:1"
+    ) in report_of(*[1, -1] * 100)
+    assert (
+        "  WARNING: only 3 rows have y '1'. An evaluation may have none of them, and then a metric "
+    ) in report_of(*[1] * 3, *[0] * 197)
+    assert (
+        "  WARNING: 25% of the records have no y, and are left out of the loss and the metrics"
+    ) in report_of(*[0, 1, 0, None, 1, 0, 1, None] * 50)
+    assert "WARNING" not in report_of(*[0, 1] * 100)
+
+
+def test_the_usual_labels_of_svmlight_are_classes(tmp_path):
+    path = tmp_path / "a.svm"
+    path.write_text("".join(f"{(1, -1)[i % 2]} 1:{i}\n" for i in range(200)))
+    first = first_spec.write([str(path)], labels=["label"], directory=str(tmp_path / "first"))
+    assert first.heads == {"label": "binary"}
+    spec = feature_specs.load(tmp_path / "first" / "spec.yaml")
+    assert spec.labels["label"].vocabulary == ("-1", "1")

@@ -293,8 +293,28 @@ def test_decimal_commas_are_text_with_a_note(tmp_path):
     assert types == {"x": "string", "y": "string"} and rows[0]["x"] == b"3,48"
     assert notes == [
         f"x: text, such as '3,48' in {path}: line 2; if its comma is a decimal point, write the "
-        "numbers with points"
+        "numbers with points; if it separates thousands, pass --csv_thousands"
     ]
+
+
+@pytest.mark.parametrize(("text", "options", "is_number"), [
+    ("kg;y\n4,203;1\n6,255;0\n", {"delimiter": ";"}, False),  # European.
+    ('kg,cm\n"4,203","0,006"\n"6,255","1,5"\n', {}, False),  # cm cannot have thousands.
+    ('kg,cm\n"4,203",0.006\n"6,255",1.5\n', {}, True),
+    ('kg,cm\n"4,203",x\n"6,255",y\n', {}, True),
+])  # fmt: skip
+def test_commas_that_may_be_decimal_points_separate_no_thousands(
+    tmp_path, text, options, is_number
+):
+    types, _, _ = load([write(tmp_path / "a.csv", text)], **options)
+    assert types["kg"] == ("int64" if is_number else "string")
+
+
+@pytest.mark.parametrize("line", ["1;72,4;4", "14,168;2,542;0"])
+def test_an_error_names_the_delimiter_that_may_be_meant(tmp_path, line):
+    path = write(tmp_path / "a.csv", f"id\n{line}\n")
+    with pytest.raises(DataError, match="If ';' separates the fields, pass it as --csv_delimiter"):
+        load([path])
 
 
 def test_spaces_before_some_values_are_kept_with_a_note(tmp_path):
