@@ -4,7 +4,7 @@
     encoder.for_trees(targets, seed=1)
 
 Numbers stay as they are, and a missing one is NaN. Words are categories. Integers are numbers, and
-categories too if a column reads them as names.
+categories too if a column reads them as names; for a linear model also if they have few values.
 
 Trees of scikit-learn read categories of up to 254 values. Larger ones become two numbers, as users
 of CatBoost and LightGBM do it: the rank of the value by its frequency, and the mean label of the
@@ -157,10 +157,12 @@ class Encoder:
 
     def __init__(self, train: Mapping[str, Values], evaluated: Mapping[str, Values]):
         self._train, self._evaluated = train, evaluated
+        integers = {n: v for n, v in train.items() if np.issubdtype(v.flat.dtype, np.integer)}
+        categories = {name: Category(values) for name, values in integers.items()}
         self._categories = {
-            name: Category(values)
-            for name, values in train.items()
-            if values.names and np.issubdtype(values.flat.dtype, np.integer)
+            name: category
+            for name, category in categories.items()
+            if train[name].names or len(category.counts) <= MOST_VALUES
         }
 
     def for_trees(
@@ -188,7 +190,8 @@ class Encoder:
             others = self._evaluated[name]
             for pair in self._numbers(values, others):
                 add(pair)
-            category = self._categories.get(name)
+            # Trees cut numbers where they like, and a second copy as a category made them worse.
+            category = self._categories.get(name) if values.names else None
             if category is None:
                 continue
             codes, other_codes = category.codes(values), category.codes(others)
