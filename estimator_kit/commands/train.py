@@ -16,6 +16,7 @@ from estimator_kit.config.modes import Train
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import NothingToDo, Stopped
 from estimator_kit.observing import report
+from estimator_kit.observing.outcome import in_words
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult, read_result
@@ -57,11 +58,12 @@ def run(command: Train, tell: Callable[[str], None]) -> RunResult:
     if compares and result.exports:
         result = reference_models.compare(command, spec, result)
     tell(report.summary(command.run, command.data, spec, result, command.training))
-    if "best" in command.exports.exporters and result.metrics and result.best is None:
+    metric = metric_of(command.exports.best_metric)
+    is_undefined = in_words(result.metrics.get(metric, 0.0)) == in_words(None)
+    if "best" in command.exports.exporters and is_undefined and result.best is None:
         tell(
-            f"WARNING: {metric_of(command.exports.best_metric)} is undefined in all evaluations, "
-            "so no SavedModel of the best one exists. Use other evaluation rows, or another "
-            "--best_metric."
+            f"WARNING: {metric} is undefined in all evaluations, so no SavedModel of the best one "
+            "exists. Use other evaluation rows, or another --best_metric."
         )
     problem: Optional[Exception] = None
     if result.exports and command.program.mode == "train_and_evaluate":

@@ -141,6 +141,7 @@ class SearchStudy:
         with self.locked():
             self._study = self._open(flags)
             self._check_same(flags)
+        self._ended_before = self.ended()
 
     def _open(self, flags: Mapping[str, Any]) -> Any:
         storages = self._optuna.storages
@@ -211,7 +212,10 @@ class SearchStudy:
         """Why no further trial begins, or None if one does."""
         trials, search = self.trials(), self.search
         ended = [trial for trial in trials if trial.state != "running"]
-        if len(ended) >= _HOPELESS and all(trial.state == "failed" for trial in ended):
+        # A new start tries again, because a full disk, for example, may have been mended.
+        if len(ended) - self._ended_before >= _HOPELESS and all(
+            trial.state == "failed" for trial in ended
+        ):
             if len({re.sub(r"[\d.]+", "", trial.reason) for trial in ended}) == 1:
                 return f"the first {len(ended)} trials have all failed, for the same reason"
         if search.trials is not None and len(trials) >= search.trials:

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit import commands
 from estimator_kit.errors import Locked, SessionLost
 from estimator_kit.result import read_result
 from estimator_kit.training import data_service
@@ -329,6 +330,20 @@ def test_an_undefined_metric_cannot_say_when_training_ends(config, tmp_path):
     )
     with pytest.raises(ek.DataError, match=message):
         ek.run(run)
+
+
+def test_a_training_without_a_best_evaluation_says_so(config, tmp_path):
+    path = f"{tmp_path}/nobody.tfrecord"
+    writing.write_examples(path, [{**row, "click": 0, "buy": 0} for row in make_rows(50)])
+    told = []
+    run = config(eval_files=(path,), best_metric="auc/click", exporters=("best",), max_steps=2)
+    result = commands.run(run, told.append)
+    assert not result.exports
+    warning = "WARNING: auc/click is undefined in all evaluations, so no SavedModel of the best one"
+    assert sum(text.startswith(warning) for text in told) == 1
+    told.clear()
+    commands.run(config(exporters=("best",), model_dir=f"{tmp_path}/defined"), told.append)
+    assert not any("WARNING" in text for text in told)
 
 
 @pytest.mark.nightly

@@ -274,3 +274,4 @@ def test_a_search_ends_when_all_trials_fail_for_the_same_reason(tmp_path):
         claim = study.claim()
         study.finish(claim, "failed", seconds=1.0, value=None, reason=f"auc: step {step} has none")
     assert study.end_reason() == "the first 4 trials have all failed, for the same reason"
+    assert study_of(tmp_path, trials=9).end_reason() is None  # The reason may be gone.
