@@ -1,0 +1,621 @@
+"""Local copies of files in stores. Training, conversion and all else read and write only these.
+
+    with copies.used("/data/copies", limit=50 << 30):
+        copies.local("s3://ads/logs/*.tfrecord")          # /data/copies/s3/ads/logs/*.tfrecord
+        copies.matches("/data/copies/s3/ads/logs/*.tfrecord")      # fetched, as local paths
+        with copies.folders(["/data/copies/s3/ads/runs/a"]):
+            ...                                           # what is written there is put, too
+
+The path of a copy has the scheme, the bucket and the key, so each object has one place, and `url`
+goes back. Beside a copy, `_known/` says which state of the object it is. So an object is fetched
+once, until another one is put, also by several starts; and a copy that was changed is put.
+
+A folder that is written belongs to one start at a time: an object `lock.json` in it is put on the
+condition that nobody else has put another one since, and renewed. A start that has lost its lock
+puts nothing more. Files are put in the order in which they were written, and removed last. So the
+store shows states that the local folder has gone through, and a start on any machine goes on from
+the last one. `checkpoint` is only put if what it names was put. Temporary names are never put.
+
+The store is the truth: at the start of `folders`, what differs from it locally is replaced. The
+copies that no start has used for a day are removed when others need their space.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import logging
+import os
+import re
+import shutil
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, NamedTuple, Optional
+
+from feature_specs.errors import ConfigError, Locked
+from feature_specs.files import documents, owners, staged, stores
+
+_log = logging.getLogger("estimator_kit")
+
+_KNOWN, _LOCK, _CHECKPOINT, _MODEL = "_known", "lock.json", "checkpoint", "saved_model.pb"
+_AT_ONCE = 8  # Requests.
+_UNUSED_SECS = 24 * 3600
+_WILDCARD = re.compile(r"[*?[]")
+# Names that are never put: temporary names of the kit and of TensorFlow, and local locks.
+_NOT_PUT = re.compile(
+    r"\.tmp-|_LOCK$|lock\.json|.*_temp$|.*\.tempstate|.*\.tmp[0-9a-f]{6,}$|__pycache__$"
+)
+_UNFINISHED, _DONE = "_unfinished", ".done"  # Of a conversion: only its notes are put.
+_EVENTS = re.compile(r"events\.out\.tfevents\.")
+
+PUT_SECS = 10.0
+
+
+class _Use(NamedTuple):
+    root: str
+    limit: int
+
+
+_use: Optional[_Use] = None
+
+
+class _Known(documents.Document):
+    """The state of an object of which a file is a copy, and the file as it was then."""
+
+    sort_keys: ClassVar[bool] = False
+
+    token: str
+    size: int
+    mtime_ns: int
+
+
+@contextlib.contextmanager
+def used(root: str, *, limit: Optional[int] = None) -> Iterator[None]:
+    """Keeps copies in a folder until the end of the block.
+
+    Args:
+      root: the folder, a local path.
+      limit: the most bytes of all copies; by default what is there and half of the free disk.
+    """
+    global _use
+    before, root = _use, os.path.realpath(root)
+    os.makedirs(root, exist_ok=True)
+    if limit is None:
+        limit = _size_of(root) + shutil.disk_usage(root).free // 2
+    _use = _Use(root, limit)
+    try:
+        yield
+    finally:
+        _use = before
+
+
+def local(url: str) -> str:
+    """The path of the copy of an object, a folder or a pattern."""
+    assert _use is not None
+    store, key = stores.find(url)
+    if any(part in ("", ".", "..") for part in key.split("/")[:-1]) or key.endswith(("/.", "/..")):
+        raise ConfigError(f"got {url!r}, expected a path without `..`, `.` and empty parts")
+    scheme, _, place = store.root.partition("://")
+    return os.path.join(_use.root, scheme, place, *filter(None, [key]))
+
+
+def url(path: str) -> str:
+    """The URL of a copy; another path as it is."""
+    return shown(path) if _is_copy(path) else path
+
+
+def shown(text: str) -> str:
+    """A text in which URLs stand for the paths of copies."""
+    if _use is None or _use.root not in text:
+        return text
+    return re.sub(re.escape(_use.root) + r"/([a-z0-9]+)/", r"\1://", text)
+
+
+def matches(pattern: str, *, with_folders: bool = False) -> Optional[list[str]]:
+    """The copies of the objects that match a pattern, fetched; None for a path of no store.
+
+    Args:
+      pattern: a path with wildcards, below the folder of the copies.
+      with_folders: only the names of files and folders; nothing is fetched.
+    """
+    if not _is_copy(pattern):
+        return None
+    store, pattern = stores.find(url(pattern))
+    found, folders = _matching(store, pattern)
+    if with_folders:
+        return [_path(store, key) for key in (*(each.key for each in found), *folders)]
+    # What describes a folder, such as its manifest, comes with its files.
+    notes = [each for each in found if os.path.basename(each.key).startswith("_")]
+    objects = [each for each in found if each not in notes]
+    _fetch(store, [*objects, *notes])
+    return [_path(store, each.key) for each in objects]
+
+
+def exists(path: str) -> bool:
+    """Whether a local file exists; a copy, whether its object does."""
+    if not _is_copy(path):
+        return os.path.exists(path)
+    store, key = stores.find(url(path))
+    return store.read(key) is not None
+
+
+def fetched(path: str) -> None:
+    """Fetches the object of a path, or all objects of a folder, if the path is of a copy.
+
+    Local files of the folder that are not in the store are removed.
+
+    Raises:
+      ConfigError: nothing in the store has this name.
+    """
+    if not _is_copy(path):
+        return
+    store, key = stores.find(url(path))
+    objects = store.objects(key)
+    if not objects:
+        raise ConfigError(f"{url(path)} does not exist. Check its name")
+    _replace(store, key, objects)
+
+
+@contextlib.contextmanager
+def folders(paths: Sequence[str], *, stale_secs: float = owners.STALE_SECS) -> Iterator[None]:
+    """Holds folders of stores for one start, and puts there what the block writes to their copies.
+
+    Paths of no copy are left out. At the end, also after an error, it waits until everything has
+    been put.
+
+    Raises:
+      Locked: another start works in a folder; nothing was changed.
+      StoreError: a store cannot be reached.
+    """
+    places = [(path, *stores.find(url(path))) for path in paths if _is_copy(path)]
+    with contextlib.ExitStack() as stack:
+        held = []
+        for path, store, key in places:
+            lock = _Lock(store, key, stale_secs)
+            lock.take()
+            stack.callback(lock.release)
+            held.append(_Folder(path, store, key, lock))
+        for each in held:
+            each.replace()
+        if held:
+            stack.enter_context(_kept_put(Mirror(held)))
+        yield
+
+
+@contextlib.contextmanager
+def _kept_put(mirror: Mirror) -> Iterator[None]:
+    """Puts what changes until the end of the block, and then the rest."""
+    stop = threading.Event()
+
+    def keep_putting() -> None:
+        while not stop.wait(PUT_SECS):
+            try:
+                mirror.renew()
+                mirror.put(events=False)
+            except Locked as error:
+                _log.error("%s", error)
+                stop.set()
+                signal.raise_signal(signal.SIGTERM)  # Training ends at its next step.
+            except OSError as error:  # The next round, or the end, may succeed.
+                _log.warning("what was written is not in the store yet: %s", error)
+
+    thread = threading.Thread(target=keep_putting, name="copies", daemon=True)
+    thread.start()
+    try:
+        yield
+    except BaseException as first:
+        stop.set()
+        thread.join()
+        try:
+            mirror.put()
+        except OSError as error:  # It must not hide the first error.
+            _log.error("what was written last is not in the store: %s", error)
+        except Locked as error:
+            raise error from first
+        raise
+    stop.set()
+    thread.join()
+    mirror.put()
+
+
+class _Folder:
+    """A folder that this start holds."""
+
+    def __init__(self, path: str, store: Any, key: str, lock: _Lock):
+        self.path, self._store, self._key, self.lock = path, store, key, lock
+        self._of_checkpoint: Optional[stores.Stamp] = None
+
+    def replace(self) -> None:
+        """Makes the copy equal to the store."""
+        lock = self.key_of(os.path.join(self.path, _LOCK))
+        objects = [each for each in self._store.objects(self._key) if each.key != lock]
+        _replace(self._store, self._key, objects)
+        os.makedirs(self.path, exist_ok=True)
+        found = self._store.read(self.key_of(os.path.join(self.path, _CHECKPOINT)))
+        self._of_checkpoint = found[1] if found is not None else stores.ABSENT
+
+    def put(self, path: str) -> stores.Stamp:
+        """Puts a file. Of `checkpoint`, only if nobody else has put another one."""
+        self.lock.check()
+        key = self.key_of(path)
+        if path != os.path.join(self.path, _CHECKPOINT):
+            return self._store.put(key, path)
+        try:
+            stamp = self._store.put(key, path, only_if=self._of_checkpoint)
+        except stores.NoConditions:
+            stamp = self._store.put(key, path)
+        except stores.Changed:
+            found = self._store.read(key)
+            with open(path, "rb") as file:
+                if found is None or found[0] != file.read():
+                    raise Locked(self.lock.refusal(None)) from None
+            stamp = found[1]  # It is ours: the answer to the request was lost.
+        self._of_checkpoint = stamp
+        return stamp
+
+    def remove(self, path: str) -> None:
+        self.lock.check()
+        self._store.remove(self.key_of(path))
+
+    def key_of(self, path: str) -> str:
+        inner = os.path.relpath(path, self.path)
+        return "/".join(filter(None, [self._key, "" if inner == os.curdir else inner]))
+
+
+class Mirror:
+    """Puts what changes in the copies of folders; see the module."""
+
+    def __init__(self, held: Sequence[_Folder]):
+        self._held = held
+
+    def renew(self) -> None:
+        for each in self._held:
+            each.lock.renew()
+
+    def put(self, *, events: bool = True) -> None:
+        """Puts the files that were changed, in the order of their changes, and removes what is gone.
+
+        Args:
+          events: whether to put files of TensorBoard, too, which grow all the time.
+
+        Raises:
+          Locked: another start has taken over a folder. Nothing more is put.
+          StoreError: a store cannot be reached.
+        """
+        while not self._put_all(events):  # A file was changed meanwhile: its turn comes later.
+            pass
+
+    def _put_all(self, events: bool) -> bool:
+        states = {
+            path: (state, folder)
+            for folder in self._held
+            for path, state in _states_of(folder.path).items()
+            if events or not _EVENTS.match(os.path.basename(path))
+        }
+        for path in sorted(states, key=lambda path: _turn(path, states[path][0])):
+            state, folder = states[path]
+            if _is_known(path, state):
+                continue
+            try:
+                stamp = folder.put(path)
+            except FileNotFoundError:
+                return False
+            if _state(path) != state:
+                return False
+            _know(path, stamp.token or "", state)
+        for folder in self._held:
+            for path in _known_in(folder.path):
+                if not os.path.exists(path):
+                    folder.remove(path)
+                    os.remove(_note(path))
+        return True
+
+
+def _turn(path: str, state: _State) -> tuple[int, bool, str]:
+    """When it is the turn of a file: in the order in which files got their names.
+
+    The files of a SavedModel got theirs when its folder did, and `saved_model.pb` is the last one,
+    because servers look for it.
+    """
+    name = os.path.basename(path)
+    folder = path
+    for _ in range(3):
+        folder = os.path.dirname(folder)
+        if os.path.exists(os.path.join(folder, _MODEL)):
+            return os.stat(folder).st_ctime_ns, name == _MODEL, path
+    return state.named_ns, name == _CHECKPOINT, path
+
+
+class _Lock:
+    """The object `lock.json` of a folder, with which one start at a time holds it."""
+
+    def __init__(self, store: Any, folder: str, stale_secs: float):
+        self._store = store
+        self._key = f"{folder}/{_LOCK}".lstrip("/")
+        self._stale_secs = stale_secs
+        self._owner = owners.this_process(time.time())
+        self._stamp: Optional[stores.Stamp] = stores.ABSENT
+        self._renewed = time.monotonic()
+        self._turn = threading.Lock()
+        self._conditions = True
+
+    def take(self) -> None:
+        found = self._store.read(self._key)
+        if found is not None:
+            content, self._stamp, since = found
+            age = (self._now() - since) / 1e9
+            if age < self._stale_secs:
+                raise Locked(self.refusal(content))
+            _log.warning(
+                "taking over %s/%s: it was last renewed %.0f s ago",
+                self._store.root,
+                self._key,
+                age,
+            )
+        self._put()
+
+    def renew(self) -> None:
+        """Puts the lock again.
+
+        Raises:
+          Locked: another start has taken it over.
+        """
+        self._put()
+
+    def check(self) -> None:
+        """Raises Locked if another start may have taken over the lock."""
+        if self._stamp is None:
+            raise Locked(self.refusal(None))
+        if time.monotonic() - self._renewed > self._stale_secs / 2:
+            self.renew()
+
+    def release(self) -> None:
+        if self._stamp is not None:
+            with contextlib.suppress(OSError):  # Another start waits until it is stale.
+                self._store.remove(self._key)
+
+    def _put(self) -> None:
+        with self._turn:
+            if self._stamp is None:
+                raise Locked(self.refusal(None))
+            content = self._owner.model_copy(update={"heartbeat": time.time()}).as_text().encode()
+            try:
+                if self._conditions:
+                    self._stamp = self._store.put(self._key, content, only_if=self._stamp)
+                else:
+                    self._put_without_conditions(content)
+            except stores.NoConditions:
+                self._conditions = False
+                _log.warning(
+                    "%s cannot put on a condition: of two starts in one folder that begin within a "
+                    "second, both may work. Start one at a time",
+                    self._store.root,
+                )
+                self._put_without_conditions(content)
+            except stores.Changed:
+                # The answer to our own request may have been lost.
+                found = self._store.read(self._key)
+                if found is None or self._owner.token.encode() not in found[0]:
+                    self._stamp = None
+                    raise Locked(self.refusal(found and found[0])) from None
+                self._stamp = found[1]
+            self._renewed = time.monotonic()
+
+    def _put_without_conditions(self, content: bytes) -> None:
+        found = self._store.read(self._key)
+        is_ours = found is not None and self._owner.token.encode() in found[0]
+        if not is_ours and (found[1] if found else stores.ABSENT) != self._stamp:
+            self._stamp = None
+            raise Locked(self.refusal(found and found[0]))
+        self._stamp = self._store.put(self._key, content)
+        if not is_ours:
+            time.sleep(2)
+            found = self._store.read(self._key)
+            if found is None or self._owner.token.encode() not in found[0]:
+                self._stamp = None
+                raise Locked(self.refusal(found and found[0]))
+
+    def _now(self) -> int:
+        """The time of the store, from an object that is put for it."""
+        key = f"{self._key}.{uuid.uuid4().hex}"
+        self._store.put(key, b"")
+        try:
+            found = self._store.read(key)
+        finally:
+            self._store.remove(key)
+        return int(found[2]) if found is not None else 0
+
+    def refusal(self, content: Optional[bytes]) -> str:
+        owner = None
+        with contextlib.suppress(ConfigError):
+            owner = owners.Owner.of_text(content, self._key) if content else None
+        who = owner.text if owner is not None else "another, unknown process"
+        return (
+            f"{self._store.root}/{self._key.rpartition('/')[0]} is locked by {who}. Only one start "
+            "works in a folder at a time. Try again when the other start has ended; after a "
+            f"killed one, in {self._stale_secs:.0f} seconds."
+        )
+
+
+def _matching(store: Any, pattern: str) -> tuple[list[stores.Object], list[str]]:
+    """The objects, and the keys of folders, that match a pattern, part by part."""
+    parts, places = pattern.split("/"), [""]
+    for number, part in enumerate(parts):
+        is_last = number == len(parts) - 1
+        if not _WILDCARD.search(part) and not is_last:
+            places = ["/".join(filter(None, [place, part])) for place in places]
+            continue
+        accepts = re.compile(fnmatch.translate(part.replace("[^", "[!"))).match
+        found: list[stores.Object] = []
+        inner: list[str] = []
+        for place in places:
+            folders, objects = store.level(place)
+            inner += [key for key in folders if accepts(os.path.basename(key))]
+            found += [
+                each
+                for each in objects
+                if accepts(os.path.basename(each.key))
+                or (is_last and os.path.basename(each.key) in _NOTES)
+            ]
+        if is_last:
+            return found, inner
+        places = inner
+    return [], []
+
+
+# Files that describe the folder of other files.
+_NOTES = ("_SUCCESS", "_MANIFEST.json", "_PLAN.json")
+
+
+def _replace(store: Any, key: str, objects: Sequence[stores.Object]) -> None:
+    """Makes the copy of a folder equal to its objects."""
+    wanted = {_path(store, each.key) for each in objects}
+    place = _path(store, key)
+    for path in [*_states_of(place), *_known_in(place)]:
+        if path not in wanted:
+            for each in (path, _note(path)):
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(each)
+    _fetch(store, objects)
+
+
+def _fetch(store: Any, objects: Sequence[stores.Object]) -> None:
+    """Fetches the objects that have no copy, several at once, within the limit."""
+    assert _use is not None
+    missing = [each for each in objects if not _has_copy(store, each)]
+    size = sum(each.size for each in missing)
+    if not missing:
+        return
+    _make_room(size, {_path(store, each.key) for each in objects})
+    if size > 1 << 26:
+        _log.info("fetching %d files (%.1f GiB) from %s", len(missing), size / 2**30, store.root)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for _ in pool.map(lambda each: _fetch_one(store, each), missing):
+            pass
+
+
+def _fetch_one(store: Any, found: stores.Object) -> None:
+    path = _path(store, found.key)
+    with staged.file(path) as temporary:
+        try:
+            store.fetch(found, temporary)
+        except stores.Changed:  # Since it was listed.
+            (found,) = store.objects(found.key)
+            store.fetch(found, temporary)
+        # The same time on all machines: what was trained on is known by it.
+        os.utime(temporary, ns=(found.changed, found.changed))
+        state = _state(temporary)
+    assert state is not None
+    _know(path, found.token, state)
+
+
+def _has_copy(store: Any, found: stores.Object) -> bool:
+    path = _path(store, found.key)
+    state = _state(path)
+    if state is None or not _is_known(path, state, found.token):
+        return False
+    os.utime(_note(path))  # It is used.
+    return True
+
+
+def _make_room(size: int, used_now: set[str]) -> None:
+    """Removes copies that nobody has used for a day, the oldest first, until `size` bytes fit."""
+    assert _use is not None
+    left = _use.limit - _size_of(_use.root) - size
+    unused = []
+    for path in _known_in(_use.root) if left < 0 else ():
+        last = os.stat(_note(path)).st_mtime
+        if path not in used_now and time.time() - last > _UNUSED_SECS:
+            unused.append((last, path))
+    for _, path in sorted(unused):
+        if left >= 0:
+            break
+        left += os.path.getsize(path) if os.path.exists(path) else 0
+        for each in (path, _note(path)):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(each)
+    if left < 0:
+        raise ConfigError(
+            f"--copies_gib: {size / 2**30:.2f} GiB of files in stores are read, and "
+            f"{(size + left) / 2**30:.2f} GiB are left for copies in {_use.root}. Give more, "
+            "choose a larger disk with --copies_dir, or read fewer files"
+        )
+
+
+def _is_copy(path: str) -> bool:
+    return _use is not None and path.startswith(_use.root + os.sep)
+
+
+def _path(store: Any, key: str) -> str:
+    assert _use is not None
+    scheme, _, place = store.root.partition("://")
+    return os.path.join(_use.root, scheme, place, *filter(None, [key]))
+
+
+def _note(path: str) -> str:
+    """Where it is kept which state of its object a copy is."""
+    assert _use is not None
+    return os.path.join(_use.root, _KNOWN, os.path.relpath(path, _use.root))
+
+
+class _State(NamedTuple):
+    """A file: its size, and when its content and its name were written."""
+
+    size: int
+    mtime_ns: int
+    named_ns: int
+
+
+def _state(path: str) -> Optional[_State]:
+    """The state of a file; None if it does not exist."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return _State(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _is_known(path: str, state: _State, token: Optional[str] = None) -> bool:
+    """Whether a file is the copy of an object, and of this state of it."""
+    try:
+        known = _Known.load(_note(path))
+    except ConfigError:  # Half of it was written when the machine went down.
+        return False
+    if known is None or (known.size, known.mtime_ns) != (state.size, state.mtime_ns):
+        return False
+    return token is None or known.token == token
+
+
+def _know(path: str, token: str, state: _State) -> None:
+    _Known(token=token, size=state.size, mtime_ns=state.mtime_ns).save(_note(path))
+
+
+def _states_of(folder: str) -> dict[str, _State]:
+    """The files in a folder that have their names, or the file itself."""
+    found: dict[str, Optional[_State]] = {}
+    if os.path.isfile(folder):
+        found[folder] = _state(folder)
+    for place, inner, names in os.walk(folder):
+        inner[:] = sorted(name for name in inner if not _NOT_PUT.match(name))
+        only_notes = _UNFINISHED in place[len(folder) :].split(os.sep)
+        for name in names:
+            if not _NOT_PUT.match(name) and (not only_notes or name.endswith(_DONE)):
+                path = os.path.join(place, name)
+                found[path] = _state(path)
+    return {path: state for path, state in found.items() if state is not None}
+
+
+def _known_in(folder: str) -> list[str]:
+    """The copies in a folder that were made or put, whether or not the files still exist."""
+    assert _use is not None
+    notes = os.path.join(_use.root, _KNOWN)
+    below = os.path.normpath(os.path.join(notes, os.path.relpath(folder, _use.root)))
+    return [os.path.join(_use.root, os.path.relpath(path, notes)) for path in _states_of(below)]
+
+
+def _size_of(folder: str) -> int:
+    return sum(state.size for state in _states_of(folder).values())

@@ -1,0 +1,204 @@
+"""Copies of files in real servers of S3 and GCS, whose requests a proxy counts and breaks."""
+
+import errno
+import os
+import pathlib
+import threading
+
+import pytest
+
+pytest.importorskip("obstore")
+
+from feature_specs.errors import ConfigError, Locked
+from feature_specs.files import copies, stores
+from tests.stores import servers
+from tests.stores.proxy import every
+
+
+@pytest.fixture(scope="module", params=["s3", "gs"])
+def server(request, tmp_path_factory):
+    """(The start of URLs, the proxy)"""
+    folder = tmp_path_factory.mktemp("server")
+    started = servers.s3() if request.param == "s3" else servers.gs(str(folder))
+    with started as (proxy, variables), pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        patch.setattr(stores, "TIMEOUT_SECS", 2)
+        stores._store.cache_clear()
+        yield f"{request.param}://{servers.BUCKET}", proxy
+        stores._store.cache_clear()
+
+
+@pytest.fixture
+def bucket(server, request, monkeypatch):
+    """The same, with a prefix of its own, and nothing seen."""
+    start, proxy = server
+    proxy.seen.clear()
+    monkeypatch.setattr(copies, "PUT_SECS", 1000.0)  # Tests say when.
+    yield f"{start}/{request.node.originalname}", proxy
+    proxy.fails = lambda: None
+
+
+def put(url, **contents):
+    store, key = stores.find(url)
+    for name, content in contents.items():
+        store.put(f"{key}/{name}".replace("__", "/"), content.encode())
+
+
+def content(url):
+    store, key = stores.find(url)
+    found = {each.key[len(key) + 1 :]: store.read(each.key)[0] for each in store.objects(key)}
+    return {name: value.decode() for name, value in found.items()}
+
+
+def test_an_object_is_fetched_once(bucket, tmp_path):
+    url, proxy = bucket
+    put(url, dt_1__a="one", dt_1__b="two", dt_2__a="three", dt_1___SUCCESS="", dt_2__other="no")
+    proxy.seen.clear()
+    with copies.used(str(tmp_path)):
+        pattern = copies.local(f"{url}/dt_*/[ab]")
+        found = copies.matches(pattern)
+        names = [os.path.relpath(path, copies.local(url)) for path in found]
+        assert sorted(names) == ["dt_1/a", "dt_1/b", "dt_2/a"]
+        assert sorted(pathlib.Path(path).read_text() for path in found) == ["one", "three", "two"]
+        assert os.path.exists(copies.local(f"{url}/dt_1/_SUCCESS"))
+        assert copies.url(found[0]).startswith(url)
+        assert copies.shown(f"see {found[0]}.").startswith(f"see {url}/dt_")
+        for name in ("dt_1/a", "dt_1/b", "dt_2/a", "_SUCCESS"):
+            assert len(proxy.of("GET", name)) == 1
+        assert not proxy.of("GET", "other")
+    proxy.seen.clear()
+    with copies.used(str(tmp_path)):  # Another start.
+        assert sorted(copies.matches(pattern)) == sorted(found)
+        assert not proxy.of("GET", "a") and not proxy.of("GET", "b")
+        put(url, dt_2__a="THREE")  # The same size.
+        copies.matches(pattern)
+        assert len(proxy.of("GET", "dt_2/a")) == 1 and not proxy.of("GET", "b")
+        assert pathlib.Path(copies.local(f"{url}/dt_2/a")).read_text() == "THREE"
+        folders = copies.matches(copies.local(f"{url}/dt_*"), with_folders=True)
+        assert sorted(map(os.path.basename, folders)) == ["dt_1", "dt_2"]
+        assert copies.matches("/elsewhere/*") is None
+
+
+def test_a_folder_is_put_in_the_order_of_its_writing(bucket, tmp_path):
+    url, proxy = bucket
+    put(url, kept="kept", removed="removed", changed="old", checkpoint="step 1")
+    with copies.used(str(tmp_path)):
+        folder = pathlib.Path(copies.local(url))
+        with copies.folders([str(folder), "/elsewhere"]):
+            assert (folder / "kept").read_text() == "kept"
+            proxy.seen.clear()
+            for name in ("model-2.data", "model-2.index", "checkpoint", "changed", "z", "a"):
+                (folder / name).write_text(f"{name} 2")
+            (folder / "export" / "7" / "variables").mkdir(parents=True)
+            for name in ("saved_model.pb", "variables/data", "spec"):
+                (folder / "export/7" / name).write_text(name)
+            for name in (".tmp-a-1", "checkpoint.tmp1234567", "_LOCK"):
+                (folder / name).write_text("temporary")
+            (folder / "removed").unlink()
+        order = [each.path.rpartition(url.rpartition("/")[2] + "/")[2] for each in proxy.of("PUT")]
+        order = [name for name in order if name != "lock.json"]
+        assert max(map(order.index, ["model-2.data", "model-2.index"])) < order.index("checkpoint")
+        assert order[-3:] == ["export/7/spec", "export/7/variables/data", "export/7/saved_model.pb"]
+        own = [each for each in proxy.seen if not each.path.endswith("lock.json")]
+        last = max(number for number, each in enumerate(own) if each.method == "PUT")
+        # S3 removes with a POST.
+        assert any(e.method == "DELETE" or e.path.endswith("?delete") for e in own[last:])
+        found = content(url)
+        assert sorted(found) == sorted([*order, "kept"])
+        assert found["changed"] == "changed 2" and found["checkpoint"] == "checkpoint 2"
+    # A start on another machine has the same files; the same start again fetches none.
+    for root, gets in ((tmp_path / "other", len(found)), (tmp_path, 0)):
+        proxy.seen.clear()
+        with copies.used(str(root)):
+            folder = pathlib.Path(copies.local(url))
+            with copies.folders([str(folder)]):
+                assert {name: (folder / name).read_text() for name in found} == found
+        own = ("lock.json", "checkpoint")
+        assert len([s for s in proxy.of("GET") if not s.path.endswith(own)]) == max(0, gets - 1)
+        assert all(each.path.endswith("lock.json") for each in proxy.of("PUT"))
+
+
+def test_one_start_holds_a_folder(bucket, tmp_path):
+    url, proxy = bucket
+    with copies.used(str(tmp_path / "one")):
+        folder = pathlib.Path(copies.local(url))
+        with copies.folders([str(folder)]):
+            (folder / "a").write_text("of the first")
+            _refused(url, tmp_path / "two")
+        found = content(url)
+        assert found == {"a": "of the first"}
+
+
+def _refused(url, root):
+    def other():
+        try:
+            with copies.folders([str(root)]):
+                errors.append(None)
+        except Locked as error:
+            errors.append(str(error))
+
+    errors = []
+    store, key = stores.find(url)
+    lock = copies._Lock(store, key, 120.0)
+    with pytest.raises(Locked, match=r"is locked by .* process \d+\. Only one start works"):
+        lock.take()
+
+
+def test_a_lost_lock_puts_nothing(bucket, tmp_path):
+    url, _ = bucket
+    with copies.used(str(tmp_path / "one")):
+        folder = pathlib.Path(copies.local(url))
+        with pytest.raises(Locked), copies.folders([str(folder)], stale_secs=0.0):
+            (folder / "a").write_text("of the first")
+            store, key = stores.find(url)
+            other = copies._Lock(store, key, 0.0)
+            other.take()  # It counts as left behind.
+        assert sorted(content(url)) == ["lock.json"]
+        other.release()
+        assert content(url) == {}
+
+
+@pytest.mark.parametrize("failure", ["503", "429", "cut", "hang", "lost"])
+def test_every_seventh_request_fails(bucket, tmp_path, failure):
+    url, proxy = bucket
+    url += f"/{failure}"
+    texts = {f"file_{i}": f"{i}" * 5000 for i in range(12)}
+    put(url, **texts)
+    proxy.fails = every(7, [failure])
+    with copies.used(str(tmp_path)):
+        folder = pathlib.Path(copies.local(url))
+        with copies.folders([str(folder)]):
+            assert {name: (folder / name).read_text() for name in texts} == texts
+            for name in texts:
+                (folder / name).write_text(name * 1000)
+            (folder / "checkpoint").write_text("12")
+    proxy.fails = lambda: None
+    assert content(url) == {**{name: name * 1000 for name in texts}, "checkpoint": "12"}
+    assert any(each.failure == failure for each in proxy.seen)
+
+
+def test_what_cannot_be_reached(bucket, tmp_path, monkeypatch):
+    url, proxy = bucket
+    with copies.used(str(tmp_path)):
+        with pytest.raises(ConfigError, match="does not exist. Check its name"):
+            copies.fetched(copies.local(f"{url}/none"))
+        if url.startswith("s3"):  # The server of GCS says 500.
+            with pytest.raises(stores.StoreError, match="no-such-bucket does not exist") as error:
+                copies.fetched(copies.local("s3://no-such-bucket/a"))
+            assert error.value.errno == errno.ENOENT
+        with pytest.raises(ConfigError, match="without `..`"):
+            copies.local(f"{url}/../a")
+
+
+def test_copies_have_a_limit(bucket, tmp_path):
+    url, _ = bucket
+    put(url, a="a" * 600, b="b" * 600)
+    with copies.used(str(tmp_path), limit=1000):
+        copies.fetched(copies.local(f"{url}/a"))
+        with pytest.raises(ConfigError, match=r"--copies_gib: 0\.00 GiB of files in stores"):
+            copies.fetched(copies.local(f"{url}/b"))
+        (note,) = [path for path in (tmp_path / "_known").rglob("*") if path.is_file()]
+        os.utime(note, (0, 0))  # Nobody has used it for a day.
+        copies.fetched(copies.local(f"{url}/b"))
+        assert not os.path.exists(copies.local(f"{url}/a"))
