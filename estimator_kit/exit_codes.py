@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from estimator_kit.errors import (
     UnsupportedTensorFlowError,
 )
 from feature_specs.errors import SpecError
+from feature_specs.files.stores import StoreError
 from input_pipelines.errors import DataError, MissingPackageError
 
 DONE = 0
@@ -68,6 +70,7 @@ _TEMPORARY_TF_ERRORS = {
     "UnavailableError",
 }
 _TEMPORARY_OS_ERRORS = {
+    errno.EADDRINUSE,
     errno.EAGAIN,
     errno.EBUSY,
     errno.EDQUOT,
@@ -110,8 +113,12 @@ def exit_code(error: BaseException) -> int:
         return STOPPED
     if type(error).__name__ in _TEMPORARY_TF_ERRORS or isinstance(error, MemoryError):
         return TEMPORARY
+    if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
+        return TEMPORARY
     if isinstance(error, OSError) and error.errno in _TEMPORARY_OS_ERRORS:
         return TEMPORARY
+    if isinstance(error, StoreError):
+        return BAD_CONFIG
     if type(error).__name__ == "PermissionDeniedError":  # TensorFlow's.
         return BAD_CONFIG
     if isinstance(error, OSError) and error.errno in _OS_ERRORS_OF_PATHS:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Optional
 
 from estimator_kit import commands, exit_codes
+from estimator_kit.commands import in_stores
 from estimator_kit.commands.command_line import asked_help, check_read, with_mode
 from estimator_kit.config.areas.program import TRAINING_MODES
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -61,7 +62,8 @@ def _main(arguments: list[str]) -> int:
     console.use("json" if "--log_format=json" in arguments else "text")
     try:
         arguments_with_mode = with_mode(arguments[1:])
-        line = read_command_line(arguments_with_mode)
+        with in_stores.local_flagfiles(arguments_with_mode) as local:
+            line = read_command_line(local)
         text = asked_help(line)
         if text is not None:
             print(text)

@@ -27,7 +27,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Optional, TextIO
 
-from feature_specs.files import documents
+from feature_specs.files import copies, documents
 
 LogFormat = Literal["text", "json"]
 
@@ -69,6 +69,7 @@ def configure(log_format: LogFormat, *, timestamps: bool = False) -> None:
         handler.setFormatter(_Json())
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    handler.addFilter(_with_urls)
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("estimator_kit").setLevel(logging.INFO)
     logging.captureWarnings(log_format == "json")
@@ -81,13 +82,21 @@ def _not_deprecation(record: logging.LogRecord) -> bool:
     return "deprecat" not in record.getMessage().lower()
 
 
+def _with_urls(record: logging.LogRecord) -> bool:
+    """Shows the URLs of what was copied from a store."""
+    record.msg, record.args = copies.shown(record.getMessage()), ()
+    return True
+
+
 def say(text: str, file: Optional[TextIO] = None) -> None:
     """Prints a result for a person; standard output by default."""
+    text = copies.shown(text)
     print(_line("info", text) if _form == "json" else text, file=file or sys.stdout, flush=True)
 
 
 def complain(text: str) -> None:
     """Prints an error to standard error."""
+    text = copies.shown(text)
     print(_line("error", text) if _form == "json" else text, file=sys.stderr, flush=True)
 
 

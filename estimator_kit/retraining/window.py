@@ -21,8 +21,6 @@ import re
 from collections.abc import Sequence
 from typing import Optional
 
-import tensorflow as tf
-
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.reading import Reading
 from estimator_kit.config.modes import OnDays
@@ -30,7 +28,7 @@ from estimator_kit.retraining import facts as data_facts
 from estimator_kit.retraining.cycle_files import StageFile
 from estimator_kit.retraining.facts import Facts, FileFacts, label_rate_problem
 from feature_specs.errors import counted
-from feature_specs.files import documents
+from feature_specs.files import copies, documents
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import population
 from input_pipelines.errors import DataError
@@ -176,7 +174,7 @@ def _read_together(data: Data, facts: Facts, names: Sequence[str]) -> None:
     paths: set[str] = set()
     for name in names:
         for pattern in data.train_files:
-            if not tf.io.gfile.exists(os.path.join(_folder_of(pattern, name), "_SUCCESS")):
+            if not copies.exists(os.path.join(_folder_of(pattern, name), "_SUCCESS")):
                 continue
             with contextlib.suppress(DataError):
                 paths.update(files.expand([pattern], days=(name,)))
@@ -223,7 +221,7 @@ def _day(
     patterns = (for_evaluation and data.judging_files) or data.train_files
     folders = [_folder_of(pattern, name) for pattern in patterns]
     for folder in folders:
-        if not tf.io.gfile.exists(os.path.join(folder, "_SUCCESS")):
+        if not copies.exists(os.path.join(folder, "_SUCCESS")):
             left_out[name] = "it is not complete: it has no _SUCCESS file"
             return None
     try:

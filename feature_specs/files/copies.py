@@ -34,7 +34,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, NamedTuple, Optional
+from typing import ClassVar, NamedTuple, Optional
 
 from feature_specs.errors import ConfigError, Locked
 from feature_specs.files import documents, owners, staged, stores
@@ -61,6 +61,7 @@ class _Use(NamedTuple):
 
 
 _use: Optional[_Use] = None
+_last_root = ""  # Errors are shown after the end of `used`.
 
 
 class _Known(documents.Document):
@@ -81,12 +82,12 @@ def used(root: str, *, limit: Optional[int] = None) -> Iterator[None]:
       root: the folder, a local path.
       limit: the most bytes of all copies; by default what is there and half of the free disk.
     """
-    global _use
+    global _use, _last_root
     before, root = _use, os.path.realpath(root)
     os.makedirs(root, exist_ok=True)
     if limit is None:
         limit = _size_of(root) + shutil.disk_usage(root).free // 2
-    _use = _Use(root, limit)
+    _use, _last_root = _Use(root, limit), root
     try:
         yield
     finally:
@@ -110,9 +111,9 @@ def url(path: str) -> str:
 
 def shown(text: str) -> str:
     """A text in which URLs stand for the paths of copies."""
-    if _use is None or _use.root not in text:
+    if not _last_root or _last_root not in text:
         return text
-    return re.sub(re.escape(_use.root) + r"/([a-z0-9]+)/", r"\1://", text)
+    return re.sub(re.escape(_last_root) + r"/([a-z0-9]+)/", r"\1://", text)
 
 
 def matches(pattern: str, *, with_folders: bool = False) -> Optional[list[str]]:
@@ -225,7 +226,7 @@ def _kept_put(mirror: Mirror) -> Iterator[None]:
 class _Folder:
     """A folder that this start holds."""
 
-    def __init__(self, path: str, store: Any, key: str, lock: _Lock):
+    def __init__(self, path: str, store: stores.Store, key: str, lock: _Lock):
         self.path, self._store, self._key, self.lock = path, store, key, lock
         self._of_checkpoint: Optional[stores.Stamp] = None
 
@@ -277,7 +278,7 @@ class Mirror:
             each.lock.renew()
 
     def put(self, *, events: bool = True) -> None:
-        """Puts the files that were changed, in the order of their changes, and removes what is gone.
+        """Puts the files that were changed, in the order of their changes; removes what is gone.
 
         Args:
           events: whether to put files of TensorBoard, too, which grow all the time.
@@ -333,7 +334,7 @@ def _turn(path: str, state: _State) -> tuple[int, bool, str]:
 class _Lock:
     """The object `lock.json` of a folder, with which one start at a time holds it."""
 
-    def __init__(self, store: Any, folder: str, stale_secs: float):
+    def __init__(self, store: stores.Store, folder: str, stale_secs: float):
         self._store = store
         self._key = f"{folder}/{_LOCK}".lstrip("/")
         self._stale_secs = stale_secs
@@ -441,7 +442,7 @@ class _Lock:
         )
 
 
-def _matching(store: Any, pattern: str) -> tuple[list[stores.Object], list[str]]:
+def _matching(store: stores.Store, pattern: str) -> tuple[list[stores.Object], list[str]]:
     """The objects, and the keys of folders, that match a pattern, part by part."""
     parts, places = pattern.split("/"), [""]
     for number, part in enumerate(parts):
@@ -471,7 +472,7 @@ def _matching(store: Any, pattern: str) -> tuple[list[stores.Object], list[str]]
 _NOTES = ("_SUCCESS", "_MANIFEST.json", "_PLAN.json")
 
 
-def _replace(store: Any, key: str, objects: Sequence[stores.Object]) -> None:
+def _replace(store: stores.Store, key: str, objects: Sequence[stores.Object]) -> None:
     """Makes the copy of a folder equal to its objects."""
     wanted = {_path(store, each.key) for each in objects}
     place = _path(store, key)
@@ -483,7 +484,7 @@ def _replace(store: Any, key: str, objects: Sequence[stores.Object]) -> None:
     _fetch(store, objects)
 
 
-def _fetch(store: Any, objects: Sequence[stores.Object]) -> None:
+def _fetch(store: stores.Store, objects: Sequence[stores.Object]) -> None:
     """Fetches the objects that have no copy, several at once, within the limit."""
     assert _use is not None
     missing = [each for each in objects if not _has_copy(store, each)]
@@ -498,7 +499,7 @@ def _fetch(store: Any, objects: Sequence[stores.Object]) -> None:
             pass
 
 
-def _fetch_one(store: Any, found: stores.Object) -> None:
+def _fetch_one(store: stores.Store, found: stores.Object) -> None:
     path = _path(store, found.key)
     with staged.file(path) as temporary:
         try:
@@ -513,7 +514,7 @@ def _fetch_one(store: Any, found: stores.Object) -> None:
     _know(path, found.token, state)
 
 
-def _has_copy(store: Any, found: stores.Object) -> bool:
+def _has_copy(store: stores.Store, found: stores.Object) -> bool:
     path = _path(store, found.key)
     state = _state(path)
     if state is None or not _is_known(path, state, found.token):
@@ -550,7 +551,7 @@ def _is_copy(path: str) -> bool:
     return _use is not None and path.startswith(_use.root + os.sep)
 
 
-def _path(store: Any, key: str) -> str:
+def _path(store: stores.Store, key: str) -> str:
     assert _use is not None
     scheme, _, place = store.root.partition("://")
     return os.path.join(_use.root, scheme, place, *filter(None, [key]))

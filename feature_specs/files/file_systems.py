@@ -8,9 +8,8 @@ depends on the identity or the order of files uses `canonical` and `ordered`, an
 itself.
 
 Local files are accessed with Python. Paths with a scheme are accessed with `tf.io.gfile`, which
-knows `gs://` and `ram://`; only for them TensorFlow is imported. Other schemes need a plug-in.
-Without it, TensorFlow only says "File system scheme 's3' not implemented"; `check` names the
-package that is missing.
+knows `gs://` and `ram://`; only for them TensorFlow is imported. Most runs have none: they work on
+local copies, see `copies`.
 
 This module never gives a file its name: see `staged`, and for JSON `documents`.
 """
@@ -20,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import importlib
 import itertools
 import json
 import os
@@ -29,22 +27,9 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
-from feature_specs.errors import ConfigError, MissingPackageError
+from feature_specs.errors import ConfigError
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*)://")
-
-# The schemes that the package tensorflow-io adds.
-_TENSORFLOW_IO = {
-    "s3": "Amazon S3",
-    "s3e": "Amazon S3",
-    "hdfs": "Hadoop",
-    "viewfs": "Hadoop",
-    "har": "Hadoop",
-    "az": "Azure Blob Storage",
-    "oss": "Alibaba Cloud OSS",
-    "http": "HTTP",
-    "https": "HTTP",
-}
 
 
 def scheme_of(path: str) -> Optional[str]:
@@ -102,49 +87,18 @@ def _canonical(path: str, folders: dict[str, str]) -> str:
 
 
 def check(path: str, *, flag: str) -> None:
-    """Raises MissingPackageError if TensorFlow has no file system for the path.
-
-    Imports tensorflow-io if it is installed and needed. The import registers its file systems.
+    """Raises ConfigError if TensorFlow has no file system for the path.
 
     Args:
       path: a file, a folder or a glob.
       flag: the name of the path in error messages.
     """
     scheme = scheme_of(path)
-    if scheme is None:
+    if scheme is None or scheme in _registered():
         return
-    import tensorflow as tf
-
-    if scheme in _registered():
-        return
-    if scheme in _TENSORFLOW_IO:
-        reason: Optional[Exception] = None
-        try:
-            importlib.import_module("tensorflow_io")
-        except Exception as error:  # A plug-in for another TensorFlow may raise anything.
-            reason = error
-        if scheme in _registered():
-            return
-        import_note = (
-            ""
-            if isinstance(reason, ModuleNotFoundError)
-            else (
-                " tensorflow-io is installed, but did not add it"
-                + (f" ({type(reason).__name__}: {str(reason).splitlines()[0]})" if reason else "")
-                + "."
-            )
-        )
-        raise MissingPackageError(
-            f"{flag}: {path!r}: TensorFlow {tf.__version__} has no file system for {scheme}:// "
-            f"({_TENSORFLOW_IO[scheme]}). The package tensorflow-io adds it: pip install "
-            f"tensorflow-io, in the release for this TensorFlow.{import_note} If no such release "
-            "exists, copy or mount the files and use local paths"
-        ) from reason
-    schemes = ", ".join(sorted(f"{name}://" for name in _registered() if name))
-    raise MissingPackageError(
-        f"{flag}: {path!r}: TensorFlow {tf.__version__} has no file system for {scheme}://. "
-        f"Use a local path or one of: {schemes}. With tensorflow-io (pip install tensorflow-io), "
-        f"also one of: {', '.join(f'{name}://' for name in _TENSORFLOW_IO)}"
+    raise ConfigError(
+        f"{flag}: {path!r}: here, TensorFlow itself has to reach the path, and it has no file "
+        f"system for {scheme}://. Copy or mount the files and use local paths"
     )
 
 

@@ -58,8 +58,8 @@ _ATTEMPTS = 5
 
 _ABSENCE = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 _REFUSED = re.compile(
-    r"status code: 4(?!04|08|09|12|29)\d\d|ExpiredToken|InvalidToken|TokenRefreshRequired|InvalidAccessKeyId"
-    r"|SignatureDoesNotMatch|AuthenticationFailed|invalid_grant"
+    r"status code: 4(?!04|08|09|12|29)\d\d|ExpiredToken|InvalidToken"
+    r"|TokenRefreshRequired|InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed|invalid_grant"
 )
 _NO_CONDITIONS = re.compile(r"status code: 501|NotImplemented")
 
@@ -111,7 +111,7 @@ def is_url(text: str) -> bool:
     return match is not None and match[1].lower() in VARIABLES
 
 
-def find(url: str) -> tuple[Union[Objects, Hadoop], str]:
+def find(url: str) -> tuple[Store, str]:
     """The store of a URL, and the key in it.
 
     Raises:
@@ -129,7 +129,7 @@ def find(url: str) -> tuple[Union[Objects, Hadoop], str]:
 
 
 @functools.cache
-def _store(root: str) -> Union[Objects, Hadoop]:
+def _store(root: str) -> Store:
     return Hadoop(root) if root.startswith("hdfs:") else Objects(root)
 
 
@@ -380,6 +380,9 @@ class Hadoop:
             errno.EACCES if refused else errno.ETIMEDOUT,
             f"{self.root}: {_short(str(error))}. Check the address, the rights and {_HADOOP}",
         )
+
+
+Store = Union[Objects, Hadoop]
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from glob import glob as local_glob
 from typing import Optional
 
-from feature_specs.files import file_systems
+from feature_specs.files import copies, file_systems
 from input_pipelines.errors import DataError
 
 # The part of a pattern that is replaced by a day.
@@ -183,6 +183,9 @@ def glob(pattern: str, *, with_folders: bool = False) -> list[str]:
 
     `with_folders` adds folders, and saves a question to the file system for each match.
     """
+    fetched = copies.matches(pattern, with_folders=with_folders)
+    if fetched is not None:
+        return [path for path in fetched if not _is_hidden(path, pattern)]
     pattern = _with_literal_names(pattern)
     matches = (path for path in _glob(pattern) if not _is_hidden(path, pattern))
     return [_tidy(path) for path in matches if with_folders or not _is_folder(path)]

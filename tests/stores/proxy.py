@@ -113,7 +113,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._note(body, len(content) // 2 if is_cut else len(content), failure)
         self._answer(status, headers, content, is_cut)
 
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _do
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _do  # noqa: N815
 
     def _note(self, body: bytes, sent: int, failure: Optional[str]) -> None:
         path = urllib.parse.unquote(self.path)
@@ -127,7 +127,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.send_header(name, value)
         length = len(content)
         if self.command == "HEAD" and "content-length" in names:
-            length = int(dict((n.lower(), v) for n, v in headers)["content-length"])
+            length = int({n.lower(): v for n, v in headers}["content-length"])
         self.send_header("Content-Length", str(length))
         self.end_headers()
         self.wfile.write(content[: len(content) // 2] if is_cut else content)

@@ -46,12 +46,15 @@ def s3() -> Iterator[tuple[Proxy, dict[str, str]]]:
     """A proxy before S3 with the bucket `BUCKET`, and the variables for it."""
     with _process("s3_server.py") as address, Proxy(address) as proxy:
         _ask("PUT", f"{address}/{BUCKET}")
-        yield proxy, {
-            "AWS_ENDPOINT_URL": proxy.address,
-            "AWS_ACCESS_KEY_ID": "tests",
-            "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests",
-            "AWS_REGION": "us-east-1",
-        }
+        yield (
+            proxy,
+            {
+                "AWS_ENDPOINT_URL": proxy.address,
+                "AWS_ACCESS_KEY_ID": "tests",
+                "AWS_SECRET_ACCESS_KEY": "a-secret-of-tests",
+                "AWS_REGION": "us-east-1",
+            },
+        )
 
 
 @contextlib.contextmanager

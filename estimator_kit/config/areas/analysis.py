@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Optional
 
-from estimator_kit.config.areas.base import PositiveInt, Settings, name_problems, setting
+from estimator_kit.config.areas.base import InStore, PositiveInt, Settings, name_problems, setting
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import Run
 
@@ -19,6 +19,7 @@ class Analysis(Settings):
         "The folder for the first spec, its vocabularies and its statistics. Files that "
         "analysis did not write are never overwritten.",
         changes="nothing",
+        in_store=InStore.FOLDER,
     )
     labels: tuple[str, ...] = setting(
         (),
@@ -53,6 +54,7 @@ class Analysis(Settings):
         "writes a first spec to --analysis_dir, or writes it from --spec. A file that holds "
         "anything else is never overwritten.",
         changes="nothing",
+        in_store=InStore.READ,
     )
 
 

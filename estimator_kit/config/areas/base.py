@@ -7,6 +7,7 @@ Imports no TensorFlow.
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Optional, TypeVar, cast
@@ -67,7 +68,22 @@ class Settings(pydantic.BaseModel):
         return (value,) if several and isinstance(value, str) else value
 
 
-def setting(default: Any, help_text: str, *, changes: str, named: bool = False) -> Any:
+class InStore(enum.Enum):
+    """How a setting may name a place in a store such as S3; see `commands.in_stores`."""
+
+    FILES = "patterns of files that are read"
+    READ = "a file or folder that is read"
+    FOLDER = "a folder that belongs to the run"
+
+
+def setting(
+    default: Any,
+    help_text: str,
+    *,
+    changes: str,
+    named: bool = False,
+    in_store: Optional[InStore] = None,
+) -> Any:
     """A field of settings.
 
     Args:
@@ -75,10 +91,19 @@ def setting(default: Any, help_text: str, *, changes: str, named: bool = False) 
       help_text: its text in `--help`.
       changes: the aspects that it changes, or `nothing`; see `feature_specs.meaning`.
       named: whether it only points at what counts, as a path does.
+      in_store: what it names in a store; None if it may not.
     """
     field: Any = Field(default, description=help_text)
     field.metadata.append(meaning.changes(changes, named=named))
+    if in_store is not None:
+        field.metadata.append(in_store)
     return field
+
+
+def in_store_of(kind: type[Settings], name: str) -> Optional[InStore]:
+    """What a setting may name in a store."""
+    metadata = kind.model_fields[name].metadata
+    return next((each for each in metadata if isinstance(each, InStore)), None)
 
 
 def changes_of(kind: type[Settings], name: str) -> meaning.Changes:

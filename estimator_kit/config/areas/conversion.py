@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Optional
 import pydantic
 from pydantic import Field
 
-from estimator_kit.config.areas.base import PositiveInt, Settings, name_problems, setting
+from estimator_kit.config.areas.base import InStore, PositiveInt, Settings, name_problems, setting
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import Run
 from estimator_kit.config.areas.tables import Tables
@@ -28,6 +28,7 @@ class Conversion(Settings):
         "would refuse is an error. Without --spec, all columns are written.",
         changes="records",
         named=True,
+        in_store=InStore.FILES,
     )
     convert_dir: Optional[str] = setting(
         None,
@@ -35,6 +36,7 @@ class Conversion(Settings):
         "start the same command again, it writes the shards that are missing. It never changes "
         "a folder that holds anything else.",
         changes="nothing",
+        in_store=InStore.FOLDER,
     )
     convert_order: Literal["stable", "shuffled"] = setting(
         "stable",

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Optional, TypeVar
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from estimator_kit.config.areas.base import Settings, setting
+from estimator_kit.config.areas.base import InStore, Settings, setting
 from input_pipelines.reading import files
 
 D = TypeVar("D", bound="Data")
@@ -30,6 +30,7 @@ class Data(Settings):
         "--mode=validate with a baseline, also take tables: Parquet, CSV or JSON lines.",
         changes="rows",
         named=True,
+        in_store=InStore.FILES,
     )
     train_days: Optional[str] = setting(
         None,
@@ -47,6 +48,7 @@ class Data(Settings):
         "many rows as all parts together.",
         changes="rows",
         named=True,
+        in_store=InStore.FILES,
     )
     input_fn: Optional[str] = setting(
         None,
@@ -73,6 +75,7 @@ class Data(Settings):
         "and so is country=... if such a file or folder exists.",
         changes="scores",
         named=True,
+        in_store=InStore.FILES,
     )
     eval_days: Optional[str] = setting(
         None,
@@ -87,6 +90,7 @@ class Data(Settings):
         "files may also be tables.",
         changes="",
         named=True,
+        in_store=InStore.FILES,
     )
     generate_default_data: Optional[str] = setting(
         None,

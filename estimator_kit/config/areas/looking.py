@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Optional
 
-from estimator_kit.config.areas.base import Count, Settings, setting
+from estimator_kit.config.areas.base import Count, InStore, Settings, setting
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import Program
 
@@ -21,6 +21,7 @@ class Looking(Settings):
         None,
         "The folder for an events file with the graph, for TensorBoard.",
         changes="nothing",
+        in_store=InStore.FOLDER,
     )
     compare: tuple[str, ...] = setting(
         (),
@@ -42,6 +43,7 @@ class Looking(Settings):
         "how far --train_files drifted from it, and compares the drift with the section drift of "
         "the spec.",
         changes="nothing",
+        in_store=InStore.FILES,
     )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Optional
 
-from estimator_kit.config.areas.base import PositiveInt, Settings, name_problems, setting
+from estimator_kit.config.areas.base import InStore, PositiveInt, Settings, name_problems, setting
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import FromExport
 
@@ -49,6 +49,7 @@ class Prediction(Settings):
         "predicts the files that are missing. It never changes a folder that holds anything "
         "else.",
         changes="nothing",
+        in_store=InStore.FOLDER,
     )
     keep_columns: tuple[str, ...] = setting(
         (),

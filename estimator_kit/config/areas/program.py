@@ -65,6 +65,18 @@ class Program(Settings):
         "output does not depend on it.",
         changes="nothing",
     )
+    copies_dir: Optional[str] = setting(
+        None,
+        "The folder for local copies of what is in stores (s3://, gs://, abfs://, hdfs://). Files "
+        "are fetched once, and folders that a run writes are put back. The default is "
+        "~/.cache/estimator_kit/copies.",
+        changes="nothing",
+    )
+    copies_gib: Optional[PositiveFloat] = setting(
+        None,
+        "The most GiB of these copies. The default is what is there and half of the free disk.",
+        changes="nothing",
+    )
     threads: Threads = setting(
         0,
         "Threads inside one op, and ops that run at the same time; 0 lets TensorFlow choose.",

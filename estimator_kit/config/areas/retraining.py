@@ -9,7 +9,7 @@ import datetime
 import re
 from typing import ClassVar, Optional
 
-from estimator_kit.config.areas.base import PositiveInt, Settings, setting
+from estimator_kit.config.areas.base import InStore, PositiveInt, Settings, setting
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import RETRAINING_MODES, Program
 from estimator_kit.config.areas.run import Run
@@ -67,6 +67,7 @@ class Retraining(Settings):
         "The default is the folder of the last promotion, and at first model_dir/serving.",
         changes="",
         named=True,
+        in_store=InStore.FOLDER,
     )
     force: bool = setting(
         False,

@@ -9,7 +9,7 @@ import pydantic
 from pydantic import Field
 from pydantic_core import PydanticCustomError
 
-from estimator_kit.config.areas.base import LARGEST, Settings, setting
+from estimator_kit.config.areas.base import LARGEST, InStore, Settings, setting
 
 _NAME_OR_CLASS = (
     "the name of a model, such as 'wide_deep' or 'package.module:ClassName', or a subclass of "
@@ -28,6 +28,7 @@ class Run(Settings):
         "The feature spec, a YAML or JSON file. feature_specs/catalog has examples.",
         changes="",
         named=True,
+        in_store=InStore.READ,
     )
     model_dir: Optional[str] = setting(
         None,
@@ -36,6 +37,7 @@ class Run(Settings):
         "--mode=inspect also takes the path of a checkpoint; an empty --model_dir= shows the model "
         "of --spec, --model and --model_params.",
         changes="nothing",
+        in_store=InStore.FOLDER,
     )
 
 
@@ -96,4 +98,5 @@ class FromExport(Settings):
         "export to transform or to show.",
         changes="",
         named=True,
+        in_store=InStore.READ,
     )

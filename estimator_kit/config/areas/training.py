@@ -9,7 +9,14 @@ from typing import Annotated, Any, ClassVar, Literal, Optional
 
 from pydantic import Field
 
-from estimator_kit.config.areas.base import Count, PositiveInt, Settings, pattern_problem, setting
+from estimator_kit.config.areas.base import (
+    Count,
+    InStore,
+    PositiveInt,
+    Settings,
+    pattern_problem,
+    setting,
+)
 from estimator_kit.config.areas.exports import (
     Direction,
     Exports,
@@ -197,6 +204,7 @@ class WarmStart(Settings):
         "rows move with them. This flag has no effect if --model_dir already has a checkpoint.",
         changes="training",
         named=True,
+        in_store=InStore.READ,
     )
     warm_start_mode: WarmStartMode = setting(
         "weights_and_stats",

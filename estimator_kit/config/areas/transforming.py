@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Optional
 
 from pydantic import Field
 
-from estimator_kit.config.areas.base import Settings, setting
+from estimator_kit.config.areas.base import InStore, Settings, setting
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.prediction import Prediction
 from estimator_kit.config.areas.program import Program
@@ -50,6 +50,7 @@ class Transforming(Settings):
         None,
         "The folder for the result. It must not exist yet.",
         changes="nothing",
+        in_store=InStore.FOLDER,
     )
     transform_inputs: Literal["features", "columns"] = setting(
         "features",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Optional
 
-from estimator_kit.config.areas.base import Settings, setting
+from estimator_kit.config.areas.base import InStore, Settings, setting
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import Run
@@ -34,6 +34,7 @@ class Tuning(Settings):
         "--eval_files, if it has one.",
         changes="scores",
         named=True,
+        in_store=InStore.FILES,
     )
 
 

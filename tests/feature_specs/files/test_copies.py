@@ -3,7 +3,6 @@
 import errno
 import os
 import pathlib
-import threading
 
 import pytest
 
@@ -120,29 +119,15 @@ def test_a_folder_is_put_in_the_order_of_its_writing(bucket, tmp_path):
 
 
 def test_one_start_holds_a_folder(bucket, tmp_path):
-    url, proxy = bucket
+    url, _ = bucket
     with copies.used(str(tmp_path / "one")):
         folder = pathlib.Path(copies.local(url))
         with copies.folders([str(folder)]):
             (folder / "a").write_text("of the first")
-            _refused(url, tmp_path / "two")
-        found = content(url)
-        assert found == {"a": "of the first"}
-
-
-def _refused(url, root):
-    def other():
-        try:
-            with copies.folders([str(root)]):
-                errors.append(None)
-        except Locked as error:
-            errors.append(str(error))
-
-    errors = []
-    store, key = stores.find(url)
-    lock = copies._Lock(store, key, 120.0)
-    with pytest.raises(Locked, match=r"is locked by .* process \d+\. Only one start works"):
-        lock.take()
+            store, key = stores.find(url)
+            with pytest.raises(Locked, match=r"is locked by .* process \d+\. Only one start works"):
+                copies._Lock(store, key, 120.0).take()
+        assert content(url) == {"a": "of the first"}
 
 
 def test_a_lost_lock_puts_nothing(bucket, tmp_path):
@@ -178,16 +163,16 @@ def test_every_seventh_request_fails(bucket, tmp_path, failure):
     assert any(each.failure == failure for each in proxy.seen)
 
 
-def test_what_cannot_be_reached(bucket, tmp_path, monkeypatch):
-    url, proxy = bucket
+def test_what_cannot_be_reached(bucket, tmp_path):
+    url, _ = bucket
     with copies.used(str(tmp_path)):
-        with pytest.raises(ConfigError, match="does not exist. Check its name"):
+        with pytest.raises(ConfigError, match=r"does not exist\. Check its name"):
             copies.fetched(copies.local(f"{url}/none"))
         if url.startswith("s3"):  # The server of GCS says 500.
             with pytest.raises(stores.StoreError, match="no-such-bucket does not exist") as error:
                 copies.fetched(copies.local("s3://no-such-bucket/a"))
             assert error.value.errno == errno.ENOENT
-        with pytest.raises(ConfigError, match="without `..`"):
+        with pytest.raises(ConfigError, match=r"without `\.\.`"):
             copies.local(f"{url}/../a")
 
 
