@@ -6,7 +6,7 @@
 Each setting declares what it may name in a store (`InStore`). What is read is fetched: a file or
 folder before the run, the files of a pattern when it is expanded. A folder that belongs to the run
 is held, fetched, and put back while the run works, at the end also after an error; see
-`feature_specs.files.copies`. Modes that only look fetch it, and put nothing.
+`feature_specs.files.copies`. Modes that only look fetch the model directory, and put nothing.
 
 Tasks of a cluster cannot share one local copy of a folder. They leave gs:// to TensorFlow, which
 reads and writes it without this module's lock. So do Beam and a data service. Servers read no
@@ -34,7 +34,7 @@ _DEFAULT = os.path.join("~", ".cache", "estimator_kit", "copies")
 # The name of an evaluation set before its pattern.
 _SET = re.compile(r"[a-z][a-z0-9_]*=(?=[a-z0-9]+://)")
 
-# They change nothing in folders of others.
+# They change nothing in the model directory, so several may read it at the same time.
 _LOOKING = {"predict", "evaluate", "inspect", "validate", "report"}
 
 
@@ -58,15 +58,12 @@ def copied(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
     with copies.used(_root(config.copies_dir), limit=limit):
         local = {name: _local(value) for name, value in urls.items()}
         kinds = {name: in_store_of(type(config), name) for name in urls}
+        if config.mode in _LOOKING and "model_dir" in urls:
+            kinds["model_dir"] = InStore.READ
         for name, kind in kinds.items():
             if kind is InStore.READ:
                 _fetch(name, local[name])
-        held = [local[name] for name, kind in kinds.items() if kind is InStore.FOLDER]
-        if config.mode in _LOOKING:
-            for path in held:
-                copies.fetched(path)
-            held = []
-        with copies.folders(held):
+        with copies.folders([local[n] for n, kind in kinds.items() if kind is InStore.FOLDER]):
             yield config.model_copy(update=local)
 
 

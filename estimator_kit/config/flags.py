@@ -25,7 +25,7 @@ from estimator_kit.config.modes import MODES
 from estimator_kit.config.removed import PASS_OVER, rewritten
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import SpecError, path_text
-from feature_specs.files import copies
+from feature_specs.files import urls
 from feature_specs.parser.yaml_reader import read_text
 
 DEFAULTS = {name: field.default for name, field in ExperimentConfig.model_fields.items()}
@@ -246,7 +246,7 @@ def resolved_flags(config: AllSettings) -> str:
         else:
             text = _comma_separated(value) if isinstance(value, tuple) else str(value)
             lines.append(f"--{name}={text}")
-    return copies.shown("\n".join(lines) + "\n")
+    return urls.shown("\n".join(lines) + "\n")
 
 
 def values_in(lines: Sequence[str], names: Collection[str]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Optional, TextIO
 
-from feature_specs.files import copies, documents
+from feature_specs.files import documents, urls
 
 LogFormat = Literal["text", "json"]
 
@@ -84,19 +84,19 @@ def _not_deprecation(record: logging.LogRecord) -> bool:
 
 def _with_urls(record: logging.LogRecord) -> bool:
     """Shows the URLs of what was copied from a store."""
-    record.msg, record.args = copies.shown(record.getMessage()), ()
+    record.msg, record.args = urls.shown(record.getMessage()), ()
     return True
 
 
 def say(text: str, file: Optional[TextIO] = None) -> None:
     """Prints a result for a person; standard output by default."""
-    text = copies.shown(text)
+    text = urls.shown(text)
     print(_line("info", text) if _form == "json" else text, file=file or sys.stdout, flush=True)
 
 
 def complain(text: str) -> None:
     """Prints an error to standard error."""
-    text = copies.shown(text)
+    text = urls.shown(text)
     print(_line("error", text) if _form == "json" else text, file=sys.stderr, flush=True)
 
 

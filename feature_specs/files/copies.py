@@ -37,7 +37,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, NamedTuple, Optional
 
 from feature_specs.errors import ConfigError, Locked
-from feature_specs.files import documents, owners, staged, stores
+from feature_specs.files import documents, owners, staged, stores, urls
 
 _log = logging.getLogger("estimator_kit")
 
@@ -61,7 +61,6 @@ class _Use(NamedTuple):
 
 
 _use: Optional[_Use] = None
-_last_root = ""  # Errors are shown after the end of `used`.
 
 
 class _Known(documents.Document):
@@ -82,15 +81,17 @@ def used(root: str, *, limit: Optional[int] = None) -> Iterator[None]:
       root: the folder, a local path.
       limit: the most bytes of all copies; by default what is there and half of the free disk.
     """
-    global _use, _last_root
+    global _use
     before, root = _use, os.path.realpath(root)
     os.makedirs(root, exist_ok=True)
     if limit is None:
         limit = _size_of(root) + shutil.disk_usage(root).free // 2
-    _use, _last_root = _Use(root, limit), root
+    _use = _Use(root, limit)
+    urls.use(root)
     try:
         yield
     finally:
+        urls.use(root, is_used=False)
         _use = before
 
 
@@ -106,14 +107,7 @@ def local(url: str) -> str:
 
 def url(path: str) -> str:
     """The URL of a copy; another path as it is."""
-    return shown(path) if _is_copy(path) else path
-
-
-def shown(text: str) -> str:
-    """A text in which URLs stand for the paths of copies."""
-    if not _last_root or _last_root not in text:
-        return text
-    return re.sub(re.escape(_last_root) + r"/([a-z0-9]+)/", r"\1://", text)
+    return urls.shown(path) if _is_copy(path) else path
 
 
 def matches(pattern: str, *, with_folders: bool = False) -> Optional[list[str]]:
@@ -172,7 +166,9 @@ def folders(paths: Sequence[str], *, stale_secs: float = owners.STALE_SECS) -> I
       Locked: another start works in a folder; nothing was changed.
       StoreError: a store cannot be reached.
     """
-    places = [(path, *stores.find(url(path))) for path in paths if _is_copy(path)]
+    of_stores = sorted({path for path in paths if _is_copy(path)})
+    outer = [p for p in of_stores if not any(p.startswith(f"{other}/") for other in of_stores)]
+    places = [(path, *stores.find(url(path))) for path in outer]
     with contextlib.ExitStack() as stack:
         held = []
         for path, store, key in places:

@@ -28,7 +28,7 @@ import pydantic
 from typing_extensions import Self
 
 from feature_specs.errors import ConfigError, path_text, value_text
-from feature_specs.files import file_systems, staged
+from feature_specs.files import file_systems, staged, urls
 
 _D = TypeVar("_D", bound="_Stored")
 _T = TypeVar("_T")
@@ -61,7 +61,7 @@ class _Stored(pydantic.BaseModel):
           ConfigError: the file is not JSON, or its value has another form; the message names it.
         """
         content = file_systems.read(path)
-        return None if content is None else cls.of_text(content, path)
+        return None if content is None else cls.of_text(_localized(content), path)
 
     @classmethod
     def of_text(cls, text: Union[str, bytes], path: str) -> Self:
@@ -89,7 +89,8 @@ class _Stored(pydantic.BaseModel):
         Raises:
           ConfigError: the path is a folder.
         """
-        staged.write(path, self.as_text().encode(), within=within, durable=durable)
+        text = urls.shown(self.as_text())
+        staged.write(path, text.encode(), within=within, durable=durable)
 
 
 class Document(Part, _Stored):
@@ -111,7 +112,7 @@ def load_lines(path: str, form: type[_D]) -> list[_D]:
     objects = []
     for number, line in enumerate((file_systems.read(path) or b"").splitlines(), start=1):
         try:
-            objects.append(form.model_validate_json(line))
+            objects.append(form.model_validate_json(_localized(line)))
         except pydantic.ValidationError as error:
             text = f"{path}:{number}: {problem_of(error)}. Repair or remove the line."
             raise ConfigError(text) from error
@@ -122,6 +123,13 @@ def save_lines(path: str, entries: Iterable[_Stored]) -> None:
     """Writes a file with one object on each line; it appears whole."""
     lines = (json.dumps(e.as_json(), sort_keys=e.sort_keys) + "\n" for e in entries)
     write_text(path, "".join(lines))
+
+
+def _localized(content: bytes) -> bytes:
+    """The content with paths for the URLs of copies, if it is text."""
+    if b"://" not in content:
+        return content
+    return urls.localized(content.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 def problem_of(error: pydantic.ValidationError) -> str:
@@ -144,7 +152,7 @@ def write_text(path: str, text: str) -> None:
     Raises:
       ConfigError: the path is a folder.
     """
-    staged.write(path, text.encode())
+    staged.write(path, urls.shown(text).encode())
 
 
 def write_json(path: str, value: Any, *, sort_keys: bool = True) -> None:

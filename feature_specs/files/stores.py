@@ -54,6 +54,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/]*)/*(.*)", re.DOTALL)
 TIMEOUT_SECS = 20
 RETRY_SECS = 45
 _CONNECT_SECS = 10
+_PART = 16 << 20  # A larger object is put in parts of this size.
 _ATTEMPTS = 5
 
 _ABSENCE = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
@@ -138,10 +139,10 @@ class Objects:
 
     def __init__(self, root: str):
         self.root = root
-        obstore_store = _package("obstore.store", "obstore", "stores")
+        obstore_store = _package("obstore.store", "obstore", "'estimator-kit[stores]'")
         config: dict[str, Any] = {}
         if os.environ.get("AWS_PROFILE") and not os.environ.get("AWS_ACCESS_KEY_ID"):
-            auth = _package("obstore.auth.boto3", "boto3", "stores")
+            auth = _package("obstore.auth.boto3", "boto3", "boto3")
             config["credential_provider"] = auth.Boto3CredentialProvider()
         with self._explained(""):
             self._store = obstore_store.from_url(
@@ -241,7 +242,7 @@ class Objects:
             state = {"e_tag": f'"{only_if.token}"', "version": only_if.version}
             options = {"mode": {name: value for name, value in state.items() if value}}
         with self._explained(key), contextmanager(_opened)(content) as body:
-            return _stamp(self._store.put(key, body, **options))
+            return _stamp(self._store.put(key, body, chunk_size=_PART, **options))
 
     def remove(self, key: str) -> None:
         """Removes an object; one that does not exist is removed already."""
@@ -298,7 +299,7 @@ class Hadoop:
 
     def __init__(self, root: str, files: Any = None):
         self.root = root
-        arrow = _package("pyarrow.fs", "pyarrow", "tables")
+        arrow = _package("pyarrow.fs", "pyarrow", "'estimator-kit[tables]'")
         self._kind = arrow.FileType
         self._selector = arrow.FileSelector
         if files is None:
@@ -423,10 +424,11 @@ def _short(text: str) -> str:
     return line[:300].rstrip(".")
 
 
-def _package(module: str, package: str, extra: str) -> Any:
+def _package(module: str, package: str, command: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise MissingPackageError(
-            f"paths in stores need the package {package}: pip install 'estimator_kit[{extra}]'"
+            f"paths in stores need the package {package}. Install it with "
+            f"`pip install {command}`."
         ) from error

@@ -16,7 +16,7 @@ import hashlib
 import pathlib
 from collections.abc import Collection, Iterator, Mapping
 
-from feature_specs.files import documents, locks, staged
+from feature_specs.files import documents, locks, staged, urls
 from feature_specs.files.jobs import FolderError as FolderError
 
 MANIFEST = "manifest.json"
@@ -106,7 +106,7 @@ def _replaced(folder: pathlib.Path, files: Mapping[str, str]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name, text in files.items():
             temporary = stack.enter_context(staged.file(str(folder / name)))
-            pathlib.Path(temporary).write_bytes(text.encode())
+            pathlib.Path(temporary).write_bytes(urls.shown(text).encode())
         yield
 
 
@@ -145,7 +145,7 @@ def _save(folder: pathlib.Path, files: Mapping[str, list[str]]) -> None:
 
 
 def _digests(files: Mapping[str, str]) -> dict[str, list[str]]:
-    return {name: [_digest(text.encode())] for name, text in files.items()}
+    return {name: [_digest(urls.shown(text).encode())] for name, text in files.items()}
 
 
 def _digest(content: bytes) -> str:

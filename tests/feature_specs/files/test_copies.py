@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("obstore")
 
 from feature_specs.errors import ConfigError, Locked
-from feature_specs.files import copies, stores
+from feature_specs.files import copies, stores, urls
 from tests.stores import servers
 from tests.stores.proxy import every
 
@@ -62,7 +62,7 @@ def test_an_object_is_fetched_once(bucket, tmp_path):
         assert sorted(pathlib.Path(path).read_text() for path in found) == ["one", "three", "two"]
         assert os.path.exists(copies.local(f"{url}/dt_1/_SUCCESS"))
         assert copies.url(found[0]).startswith(url)
-        assert copies.shown(f"see {found[0]}.").startswith(f"see {url}/dt_")
+        assert urls.shown(f"see {found[0]}.").startswith(f"see {url}/dt_")
         for name in ("dt_1/a", "dt_1/b", "dt_2/a", "_SUCCESS"):
             assert len(proxy.of("GET", name)) == 1
         assert not proxy.of("GET", "other")
