@@ -429,6 +429,5 @@ def _package(module: str, package: str, command: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise MissingPackageError(
-            f"paths in stores need the package {package}. Install it with "
-            f"`pip install {command}`."
+            f"paths in stores need the package {package}. Install it with `pip install {command}`."
         ) from error

@@ -14,6 +14,7 @@ from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import RETRAINING_MODES, Program
 from estimator_kit.config.areas.run import Run
 from feature_specs.errors import did_you_mean
+from feature_specs.files import stores
 from input_pipelines.reading import files
 
 # The stages of a cycle, in their order.
@@ -121,7 +122,7 @@ def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> 
         return []
     lines = []
     for field, path in {"model_dir": run.model_dir, "serving_dir": retraining.serving_dir}.items():
-        if path is not None and "://" in path:
+        if path is not None and "://" in path and not stores.is_url(path):
             lines.append(
                 f"--{field}: expected a local or mounted folder, got {path!r}. Retraining needs "
                 "locks and atomic renames, which other file systems do not have."

@@ -11,6 +11,7 @@ from estimator_kit.config.areas.base import InStore, Settings, setting
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import Run
+from feature_specs.files import stores
 
 
 class Tuning(Settings):
@@ -43,7 +44,8 @@ def problems(tuning: Tuning, program: Program, run: Run, data: Data) -> list[str
     if program.mode != "tune":
         return []
     lines = []
-    if run.model_dir is not None and "://" in run.model_dir:
+    path = run.model_dir
+    if path is not None and "://" in path and not stores.is_url(path):
         lines.append(
             f"--model_dir: expected a local or mounted folder, got {run.model_dir!r}. A search "
             "needs locks, which other file systems do not have."
