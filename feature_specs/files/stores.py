@@ -139,10 +139,10 @@ class Objects:
 
     def __init__(self, root: str):
         self.root = root
-        obstore_store = _package("obstore.store", "obstore", "'estimator-kit[stores]'")
+        obstore_store = _package("obstore.store", "pip install 'estimator-kit[stores]'")
         config: dict[str, Any] = {}
         if os.environ.get("AWS_PROFILE") and not os.environ.get("AWS_ACCESS_KEY_ID"):
-            auth = _package("obstore.auth.boto3", "boto3", "boto3")
+            auth = _package("obstore.auth.boto3", "pip install boto3")
             config["credential_provider"] = auth.Boto3CredentialProvider()
         with self._explained(""):
             self._store = obstore_store.from_url(
@@ -299,7 +299,7 @@ class Hadoop:
 
     def __init__(self, root: str, files: Any = None):
         self.root = root
-        arrow = _package("pyarrow.fs", "pyarrow", "'estimator-kit[tables]'")
+        arrow = _package("pyarrow.fs", "pip install 'estimator-kit[tables]'")
         self._kind = arrow.FileType
         self._selector = arrow.FileSelector
         if files is None:
@@ -424,10 +424,10 @@ def _short(text: str) -> str:
     return line[:300].rstrip(".")
 
 
-def _package(module: str, package: str, command: str) -> Any:
+def _package(module: str, command: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise MissingPackageError(
-            f"paths in stores need the package {package}. Install it with `pip install {command}`."
+            f"paths in stores need a package: {error}. Install it with `{command}`."
         ) from error

@@ -16,7 +16,7 @@ from estimator_kit.model.session_errors import explained
 from estimator_kit.models import find_model
 from estimator_kit.training import model_dir_lock
 from feature_specs.files import documents, file_systems, staged
-from input_pipelines.errors import DataError, MissingPackageError
+from input_pipelines.errors import DataError
 from input_pipelines.record_files import tfrecords, writing
 from tests.conftest import DOCUMENT, make_rows
 
@@ -84,7 +84,7 @@ def test_the_name_of_a_file_leaves_room_for_its_temporary_file(tmp_path):
 
 
 def test_a_folder_on_an_unknown_file_system():
-    with pytest.raises(MissingPackageError, match=r"^--graph_dir: 'nofs://x': .* no file system"):
+    with pytest.raises(ek.ConfigError, match=r"^--graph_dir: 'nofs://x': .* no file system"):
         staged.check_writable("nofs://x", flag="--graph_dir")
 
 
@@ -104,7 +104,7 @@ OUTPUTS = {
 @pytest.mark.parametrize("mode", OUTPUTS)
 def test_a_mode_checks_where_it_writes_before_it_reads(mode):
     flag, needed = OUTPUTS[mode]
-    with pytest.raises(MissingPackageError, match=f"^--{flag}: 'nofs://x'"):
+    with pytest.raises(ek.ConfigError, match=f"^--{flag}: 'nofs://x'"):
         ek.run(ek.ExperimentConfig(mode=mode, **needed, **{flag: "nofs://x"}))
 
 

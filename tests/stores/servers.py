@@ -1,6 +1,7 @@
 """Real servers of stores for tests, each behind a `Proxy`: S3 (moto) and GCS (fake-gcs-server).
 
-Both come from the Python that STORE_SERVERS names, or from this one. Without them, tests skip.
+Both come from the environment that `make servers` makes, or from the Python that STORE_SERVERS
+names. Without them, tests skip.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 
@@ -19,13 +19,15 @@ import pytest
 from tests.stores.proxy import Proxy
 
 BUCKET = "adsdata"
-_PYTHON = os.environ.get("STORE_SERVERS", sys.executable)
 _HERE = pathlib.Path(__file__).parent
+_PYTHON = os.environ.get("STORE_SERVERS") or str(_HERE.parents[1] / ".venv/servers/bin/python")
 
 
 @contextlib.contextmanager
 def _process(script: str) -> Iterator[str]:
     """Runs a script, which prints an address and serves until its input ends."""
+    if not os.path.exists(_PYTHON):
+        pytest.skip("no servers of stores: `make servers` installs them")
     process = subprocess.Popen(
         [_PYTHON, _HERE / script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -33,7 +35,7 @@ def _process(script: str) -> Iterator[str]:
     try:
         address = process.stdout.readline().strip()
         if not address:
-            pytest.skip(f"{script} does not start: STORE_SERVERS names no Python with its package")
+            raise OSError(f"{script} does not start with {_PYTHON}")
         yield address
     finally:
         process.stdin.close()

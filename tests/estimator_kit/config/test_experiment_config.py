@@ -375,7 +375,7 @@ def test_defaults():
         "keep_cycles": 7, "keep_versions": 3, "stage_limits": (),
         "webhook_url_file": None, "tracking": None,
         "prometheus_file": None,
-        "exit_code_style": "kit", "to": None, "cycle": None,
+        "exit_code_style": "kit", "copies_dir": None, "copies_gib": None, "to": None, "cycle": None,
     }  # fmt: skip
 
 

@@ -165,10 +165,10 @@ def test_test_files_are_of_the_search_alone(config_of, ads):
 
 def test_a_search_needs_a_folder_with_locks(config_of):
     with pytest.raises(ConfigError) as error:
-        config_of(model_dir="gs://bucket/search")
+        config_of(model_dir="ram://bucket/search")
     assert str(error.value) == (
-        "--model_dir: expected a local or mounted folder, got 'gs://bucket/search'. A search needs "
-        "locks, which other file systems do not have."
+        "--model_dir: expected a local or mounted folder, got 'ram://bucket/search'. A search "
+        "needs locks, which other file systems do not have."
     )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import os
-import sys
-import types
 
 import pytest
 import tensorflow as tf
 
+from feature_specs.errors import ConfigError
 from feature_specs.files import file_systems
-from input_pipelines.errors import DataError, MissingPackageError
+from input_pipelines.errors import DataError
 from input_pipelines.reading import files
 
 
@@ -245,44 +244,12 @@ def test_two_days_that_are_one_folder_are_refused(folder):
 # --- File systems ---------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def tensorflow_io(monkeypatch):
-    """Replaces the module tensorflow_io by another one; None makes its import fail."""
-
-    def put(module):
-        monkeypatch.setitem(sys.modules, "tensorflow_io", module)
-
-    put(None)  # Importing it now fails, even if it is installed.
-    return put
-
-
-def test_the_package_that_brings_a_file_system_is_named(tensorflow_io):
-    with pytest.raises(MissingPackageError) as error:
-        files.expand(["s3://bucket/*.tfrecord"], flag="--train_files")
-    assert str(error.value) == (
-        f"--train_files: 's3://bucket/*.tfrecord': TensorFlow {tf.__version__} has no file system "
-        "for s3:// (Amazon S3). The package tensorflow-io adds it: pip install tensorflow-io, in "
-        "the release for this TensorFlow. If no such release exists, copy or mount the files and "
-        "use local paths"
-    )
-
-
-def test_a_package_that_does_not_help_is_not_asked_for_again(tensorflow_io):
-    tensorflow_io(types.ModuleType("tensorflow_io"))
-    with pytest.raises(
-        MissingPackageError, match=r"tensorflow-io is installed, but did not add it\. "
-    ):
-        file_systems.check("hdfs://name/x", flag="--model_dir")
-
-
-def test_an_unknown_scheme_lists_the_known_ones():
-    with pytest.raises(MissingPackageError) as error:
+def test_an_unknown_scheme():
+    with pytest.raises(ConfigError) as error:
         file_systems.check("ftp://host/x", flag="--model_dir")
     assert str(error.value) == (
-        f"--model_dir: 'ftp://host/x': TensorFlow {tf.__version__} has no file system for ftp://. "
-        "Use a local path or one of: file://, gs://, ram://. With tensorflow-io (pip install "
-        "tensorflow-io), also one of: s3://, s3e://, hdfs://, viewfs://, har://, az://, oss://, "
-        "http://, https://"
+        "--model_dir: 'ftp://host/x': here, TensorFlow itself has to reach the path, and it has no "
+        "file system for ftp://. Copy or mount the files and use local paths"
     )
 
 

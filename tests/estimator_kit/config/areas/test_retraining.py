@@ -43,8 +43,8 @@ RETRAIN = {
             "says where a cycle starts. Remove the flag.",
         ),
         (
-            {"model_dir": "gs://bucket/model"},
-            "--model_dir: expected a local or mounted folder, got 'gs://bucket/model'. Retraining "
+            {"model_dir": "ram://bucket/model"},
+            "--model_dir: expected a local or mounted folder, got 'ram://bucket/model'. Retraining "
             "needs locks and atomic renames, which other file systems do not have.",
         ),
         (
