@@ -104,16 +104,14 @@ def _is_of_tensorflow(config: ExperimentConfig, name: str) -> bool:
 
 
 def _check(config: ExperimentConfig, urls: Mapping[str, Any]) -> None:
-    for name, value in urls.items():
-        if in_store_of(type(config), name) is None:
-            raise ConfigError(
-                f"--{name}: got {value!r}, expected a local path. Stores do not have it."
-            )
     if MODES[config.mode].purpose == "serve" or config.mode == "data_service":
         raise ConfigError(
             f"--mode={config.mode} does not read stores, got --{next(iter(urls))}. Copy the files, "
             "or mount the store."
         )
+    for name, value in urls.items():
+        if in_store_of(type(config), name) is None:
+            raise ConfigError(f"--{name}: got {value!r}, expected a local path, not one in a store")
 
 
 def _local(value: Any) -> Any:
@@ -126,6 +124,6 @@ def _local(value: Any) -> Any:
 
 def _fetch(name: str, path: str) -> None:
     copies.fetched(path)
-    if name == "spec":  # It names vocabularies beside it.
+    if name == "spec":  # It names vocabularies in its folder.
         copies.matches(os.path.join(os.path.dirname(path), "*"))
         copies.matches(os.path.join(os.path.dirname(path), "vocabularies", "*"))

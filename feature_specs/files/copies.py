@@ -7,8 +7,8 @@
             ...                                           # what is written there is put, too
 
 The path of a copy has the scheme, the bucket and the key, so each object has one place, and `url`
-goes back. Beside a copy, `_known/` says which state of the object it is. So an object is fetched
-once, until another one is put, also by several starts; and a copy that was changed is put.
+goes back. `_known/` says of which state of the object it is a copy. So an object is fetched once,
+until another one is put, also by several starts; and a copy that was changed is put.
 
 A folder that is written belongs to one start at a time: an object `lock.json` in it is put on the
 condition that nobody else has put another one since, and renewed. A start that has lost its lock

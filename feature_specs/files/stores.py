@@ -166,7 +166,7 @@ class Objects:
             )
 
     def objects(self, prefix: str) -> list[Object]:
-        """All objects below a folder, or the object of this name. Empty if there is none."""
+        """All objects below a folder, or the object of this name. Empty if it has none."""
         with self._explained(prefix):
             listed = [_object(meta) for page in self._store.list(prefix or None) for meta in page]
             if not listed and prefix:  # A listing is of folders.

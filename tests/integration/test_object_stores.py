@@ -1,4 +1,4 @@
-"""A training, an export and predictions on real servers of S3 and GCS, beside local ones."""
+"""A training, an export and predictions on real servers of S3 and GCS, compared with local ones."""
 
 from __future__ import annotations
 

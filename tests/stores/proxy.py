@@ -34,7 +34,7 @@ class Seen(NamedTuple):
 
 
 def every(number: int, failures: Sequence[str]) -> Callable[[], Optional[str]]:
-    """Every so many requests, the next one of these failures."""
+    """The next one of these failures, each time after this number of requests."""
     count, turn = itertools.count(1), itertools.cycle(failures)
     lock = threading.Lock()
 

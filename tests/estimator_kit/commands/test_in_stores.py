@@ -46,11 +46,11 @@ def test_a_config_without_a_url_stays_the_same():
         (
             {"mode": "train", "spec": "a.yaml", "train_files": ("t",), "model_dir": "m",
              "max_steps": 1, "input_cache_dir": "s3://ads/cache"},
-            "--input_cache_dir: got 's3://ads/cache', expected a local path.",
+            "--input_cache_dir: got 's3://ads/cache', expected a local path, not one in a store",
         ),
         (
-            {"mode": "serve", "export_dir": "gs://ads/export"},
-            "--mode=serve does not read stores, got --export_dir. Copy the files, or mount the "
+            {"mode": "serve", "serving_models": ("ads=gs://ads/export",)},
+            "--mode=serve does not read stores, got --serving_models. Copy the files, or mount the "
             "store.",
         ),
     ],

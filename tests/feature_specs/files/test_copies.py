@@ -30,7 +30,7 @@ def server(request, tmp_path_factory):
 
 @pytest.fixture
 def bucket(server, request, monkeypatch):
-    """The same, with a prefix of its own, and nothing seen."""
+    """The same, with its own prefix, and nothing seen."""
     start, proxy = server
     proxy.seen.clear()
     monkeypatch.setattr(copies, "PUT_SECS", 1000.0)  # Tests say when.
