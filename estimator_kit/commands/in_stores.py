@@ -49,7 +49,7 @@ def copied(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
     """
     urls = {name: value for name, value in config if _has_url(value)}
     urls = {name: value for name, value in urls.items() if name in settings_of(config.mode)}
-    urls = {name: value for name, value in urls.items() if not _is_of_tensorflow(config, name)}
+    urls = {name: value for name, value in urls.items() if not _stays(config, name)}
     if not urls:
         yield config
         return
@@ -95,10 +95,10 @@ def _has_url(value: Any) -> bool:
     return any(isinstance(text, str) and stores.is_url(_SET.sub("", text)) for text in texts)
 
 
-def _is_of_tensorflow(config: ExperimentConfig, name: str) -> bool:
-    """Whether TensorFlow, Beam or another process reaches the place of a setting by its URL."""
+def _stays(config: ExperimentConfig, name: str) -> bool:
+    """Whether a setting keeps its URL: TensorFlow, Beam or another process reads it, or nobody."""
     if in_store_of(type(config), name) is InStore.FILES:
-        return bool(config.data_service or config.beam_options)
+        return config.mode == "validate" or bool(config.data_service or config.beam_options)
     in_cluster = config.mode in TRAINING_MODES and view_of(config, os.environ) is not None
     return name != "spec" and (in_cluster or bool(config.beam_options))
 

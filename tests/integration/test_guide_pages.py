@@ -30,7 +30,7 @@ TUTORIALS = DOCS / "tutorials"  # `make docs` checks the links to these.
 
 OTHER_PROGRAMS = re.compile(
     r"--(runner|temp_location|sdk_container_image|enable_grpc_healthcheck_service|logdir|python|steps)\b"
-    r"|pip install|easy_rec|--tf1"
+    r"|pip install|easy_rec|--tf1|load_retr"
 )
 
 # Most blocks are parts of a spec.

@@ -130,7 +130,7 @@ def test_what_cannot_be_cached_is_refused(config):
     with pytest.raises(ek.ConfigError) as error:
         ek.run(config(input_cache_dir="gs://bucket/cache"))
     assert str(error.value) == (
-        "--input_cache_dir: expected a folder on a local disk, got 'gs://bucket/cache'"
+        "--input_cache_dir: got 'gs://bucket/cache', expected a local path, not one in a store"
     )
     spec = config().spec
     with pytest.raises(ek.ConfigError) as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import math
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -14,6 +16,7 @@ import estimator_kit as ek
 from estimator_kit.errors import NothingToDo
 from estimator_kit.result import RunResult
 from feature_specs.files import stores
+from tests.conftest import ROOT
 from tests.stores import servers
 
 pytestmark = pytest.mark.ci
@@ -30,6 +33,27 @@ def bucket(request, tmp_path, monkeypatch):
         stores._store.cache_clear()
         yield f"{request.param}://{servers.BUCKET}", proxy
     stores._store.cache_clear()
+
+
+def test_of_two_starts_one_trains_and_the_other_may_be_tried_again(ads, tmp_path, bucket):
+    url, proxy = bucket
+    command = [
+        sys.executable, str(ROOT / "run.py"), "--mode=train", f"--spec={ads}/spec.yaml",
+        f"--train_files={ads}/train-*", f"--model_dir={url}/run", "--model=linear", "--max_steps=3",
+        "--batch_size=50",
+    ]  # fmt: skip
+    starts = [
+        subprocess.Popen([*command, f"--copies_dir={tmp_path}/{i}"], stderr=subprocess.PIPE)
+        for i in range(2)
+    ]
+    said = [start.communicate()[1].decode() for start in starts]
+    statuses = [start.returncode for start in starts]
+    # If the first one has ended before the second one begins, nothing is left to do.
+    assert sorted(statuses) in ([0, 75], [0, 99]), said
+    store, key = stores.find(f"{url}/run")
+    assert b"model.ckpt-3" in store.read(f"{key}/checkpoint")[0]
+    if 75 in statuses:
+        assert f"{url}/run is locked by " in said[statuses.index(75)]
 
 
 def test_it_goes_on_elsewhere_and_ends_as_a_local_run(ads, tmp_path, bucket):

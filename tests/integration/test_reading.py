@@ -183,7 +183,9 @@ def test_negatives_of_a_label_that_is_none(config):
 def test_a_folder_that_tensorflow_cannot_reach(config):
     from estimator_kit import exit_codes
 
-    with pytest.raises(ImportError, match=r"--model_dir: 'nowhere://x': .* nowhere://\.") as error:
+    with pytest.raises(
+        ek.ConfigError, match=r"--model_dir: 'nowhere://x': .* nowhere://\."
+    ) as error:
         ek.run(config(model_dir="nowhere://x"))
     assert exit_codes.exit_code(error.value) == exit_codes.BAD_CONFIG
 

@@ -11,6 +11,8 @@ from estimator_kit.commands import in_stores
 from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.areas.base import in_store_of
 
+pytestmark = pytest.mark.no_tensorflow
+
 # Settings with the name of a path that must be on this machine, and why.
 LOCAL = {
     "copies_dir": "the copies themselves",

@@ -3,6 +3,8 @@
 import errno
 import os
 import pathlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -18,7 +20,10 @@ from tests.stores.proxy import every
 def server(request, tmp_path_factory):
     """(The start of URLs, the proxy)"""
     folder = tmp_path_factory.mktemp("server")
-    with servers.started(request.param, str(folder)) as (proxy, variables), pytest.MonkeyPatch.context() as patch:
+    with (
+        servers.started(request.param, str(folder)) as (proxy, variables),
+        pytest.MonkeyPatch.context() as patch,
+    ):
         for name, value in variables.items():
             patch.setenv(name, value)
         patch.setattr(stores, "TIMEOUT_SECS", 2)
@@ -128,6 +133,39 @@ def test_one_start_holds_a_folder(bucket, tmp_path):
             with pytest.raises(Locked, match=r"is locked by .* process \d+\. Only one start works"):
                 copies._Lock(store, key, 120.0).take()
         assert content(url) == {"a": "of the first"}
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_of_many_starts_at_once_one_holds_the_folder(bucket, is_old):
+    url, _ = bucket
+    store, key = stores.find(f"{url}/{is_old}")
+    if is_old:
+        copies._Lock(store, key, 120.0).take()  # Its process was killed.
+    locks = [copies._Lock(store, key, 0.0 if is_old else 120.0) for _ in range(8)]
+    together = threading.Barrier(len(locks))
+
+    def take(lock):
+        found = store.read(lock._key)
+        together.wait()  # All of them have seen the same state.
+        try:
+            if found is not None:
+                lock._stamp = found[1]
+            lock._put()
+        except Locked:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(locks)) as pool:
+        held = list(pool.map(take, locks))
+    assert sum(held) == 1
+    for lock, is_held in zip(locks, held):
+        if is_held:
+            lock.renew()
+        else:
+            with pytest.raises(Locked):
+                lock.check()
+        lock.release()
+    assert content(f"{url}/{is_old}") == {}
 
 
 def test_a_lost_lock_puts_nothing(bucket, tmp_path):
