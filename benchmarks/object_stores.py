@@ -7,7 +7,7 @@ Servers of S3 and GCS run on this machine, behind a proxy that counts. So the se
 kit adds, without a network. Each command runs in its own process; training and retraining with a
 flagfile in the store. With --fail, every seventh request fails in turn in these ways. With --kill,
 the training is killed with SIGKILL after its first checkpoints, and started again with other
-copies. Metrics, conversions, predictions and what retraining decides must be as those of local
+copies. Metrics, conversions, predictions and what retraining decides must be as with local
 files; the program ends with 1 if they are not.
 """
 

@@ -36,7 +36,7 @@ def bucket(request, tmp_path, monkeypatch):
 
 
 def test_of_two_starts_one_trains_and_the_other_may_be_tried_again(ads, tmp_path, bucket):
-    url, proxy = bucket
+    url, _ = bucket
     command = [
         sys.executable, str(ROOT / "run.py"), "--mode=train", f"--spec={ads}/spec.yaml",
         f"--train_files={ads}/train-*", f"--model_dir={url}/run", "--model=linear", "--max_steps=3",

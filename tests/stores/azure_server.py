@@ -1,4 +1,4 @@
-"""A server of Azure: `python azure_server.py AZURITE` prints its address, serves until input ends."""
+"""A server of Azure: `python azure_server.py AZURITE` prints its address, and serves."""
 
 import re
 import subprocess

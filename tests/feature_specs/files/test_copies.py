@@ -1,4 +1,4 @@
-"""Copies of files in real servers of S3, GCS and Azure, whose requests a proxy counts and breaks."""
+"""Copies of files in servers of S3, GCS and Azure, whose requests a proxy counts and breaks."""
 
 import errno
 import os
