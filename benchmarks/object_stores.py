@@ -44,7 +44,7 @@ TRAIN = """--spec={place}/spec.yaml
 --model=wide_deep
 --model_params=hidden_units=[64,32]
 --batch_size=256
---epochs=3
+--epochs={epochs}
 --save_checkpoints_steps=200
 --deterministic
 --exporters=final
@@ -153,7 +153,8 @@ def results_of(place: Place, python: str, kill: bool) -> dict:
     """Runs all commands, and returns what must not depend on the place."""
     for name in ("train.flags", "retrain.flags"):
         path = place.work / f"{place.name}_{name}"
-        path.write_text((place.work / "data" / name).read_text().format(place=place.url))
+        text = (place.work / "data" / name).read_text()
+        path.write_text(text.format(place=place.url, epochs=40 if kill else 3))
         place.write(path.parent, [path.name])
         path.unlink()
     flags = {
@@ -166,12 +167,11 @@ def results_of(place: Place, python: str, kill: bool) -> dict:
     if kill:
 
         def is_there():
-            return any("run/model.ckpt-4" in name for name in place.names("run"))
+            return any("run/model.ckpt-" in name for name in place.names("run"))
 
         place.run(python, "--mode=train_and_evaluate", flags["train"], kill_after=is_there)
-        time.sleep(
-            125 if place.proxy is not None else 0
-        )  # Until the lock of the killed one is old.
+        if place.proxy is not None:
+            time.sleep(125)  # Until the lock of the killed one is old.
         place.copies += "_of_another_machine"
     place.run(python, "--mode=train_and_evaluate", flags["train"])
     place.run(python, "--mode=train_and_evaluate", flags["train"], statuses=(99,))

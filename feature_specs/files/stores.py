@@ -24,9 +24,10 @@ import importlib
 import io
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, TypeVar, Union, cast
 
 from feature_specs.errors import ConfigError, MissingPackageError
 
@@ -56,6 +57,7 @@ RETRY_SECS = 45
 _CONNECT_SECS = 10
 _PART = 16 << 20  # A larger object is put in parts of this size.
 _ATTEMPTS = 5
+_PAUSE_SECS = 1.0
 
 _ABSENCE = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 _REFUSED = re.compile(
@@ -134,6 +136,30 @@ def _store(root: str) -> Store:
     return Hadoop(root) if root.startswith("hdfs:") else Objects(root)
 
 
+_Request = TypeVar("_Request", bound=Callable[..., Any])
+
+
+def _sent_again(request: _Request) -> _Request:
+    """Sends a request again where the package does not: a put on a condition, a cut listing.
+
+    After a silence, the package sends only requests again that change nothing if they come twice. A
+    put on a condition may so find the object of its own first try: its callers look at it.
+    """
+
+    @functools.wraps(request)
+    def sent(*args: Any, **options: Any) -> Any:
+        end = time.monotonic() + RETRY_SECS
+        while True:
+            try:
+                return request(*args, **options)
+            except StoreError as error:
+                if error.errno != errno.ETIMEDOUT or time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE_SECS)
+
+    return cast(_Request, sent)
+
+
 class Objects:
     """A bucket of S3 or GCS, or a container of Azure."""
 
@@ -165,6 +191,7 @@ class Objects:
                 **(config if root.startswith("s3") else {}),
             )
 
+    @_sent_again
     def objects(self, prefix: str) -> list[Object]:
         """All objects below a folder, or the object of this name. Empty if it has none."""
         with self._explained(prefix):
@@ -174,6 +201,7 @@ class Objects:
                     listed = [_object(self._store.head(prefix))]
         return [each for each in listed if not each.key.endswith("/")]
 
+    @_sent_again
     def level(self, folder: str) -> tuple[list[str], list[Object]]:
         """The keys of the folders, and the objects, that are directly in a folder."""
         with self._explained(folder):
@@ -212,6 +240,7 @@ class Objects:
                         errno.EIO, found.key, f"{file.tell()} bytes came, expected {found.size}"
                     )
 
+    @_sent_again
     def read(self, key: str) -> Optional[tuple[bytes, Stamp, int]]:
         """A small object, its state, and when it was put; None if it does not exist."""
         with self._explained(key), _missing_is_none():
@@ -220,6 +249,7 @@ class Objects:
             return bytes(result.bytes()), _stamp(meta), _object(meta).changed
         return None
 
+    @_sent_again
     def put(
         self, key: str, content: Union[bytes, str], *, only_if: Optional[Stamp] = None
     ) -> Stamp:
@@ -231,7 +261,7 @@ class Objects:
           only_if: the state that it must have now; `ABSENT` if it must not exist.
 
         Raises:
-          Changed, NoConditions: see `only_if`.
+          Changed, NoConditions: see `only_if`. Also after a put of ours whose answer was lost.
           StoreError: see the module. Nothing, or all of it, was put.
         """
         if only_if is None:
@@ -244,6 +274,7 @@ class Objects:
         with self._explained(key), contextmanager(_opened)(content) as body:
             return _stamp(self._store.put(key, body, chunk_size=_PART, **options))
 
+    @_sent_again
     def remove(self, key: str) -> None:
         """Removes an object; one that does not exist is removed already."""
         with self._explained(key), _missing_is_none():

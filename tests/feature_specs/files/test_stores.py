@@ -73,6 +73,33 @@ def test_a_failure_has_a_status_and_says_what_to_check(reached, failure, request
     assert servers._KEY not in text and "a-secret-of-tests" not in text
 
 
+@pytest.mark.parametrize("request_name", REQUESTS)
+@pytest.mark.parametrize("failure", ["503", "429", "hang", "cut", "lost"])
+def test_a_request_that_fails_once_is_sent_again(reached, failure, request_name):
+    url, proxy = reached
+    store, _ = stores.find(url)
+    store.remove("a/b")
+    if request_name in ("level", "objects", "read"):
+        store.put("a/b", b"content")
+    failures = iter([failure])
+    proxy.fails = lambda: next(failures, None)
+    try:
+        found = REQUESTS[request_name](store)
+    except stores.Changed:  # Ours was put, and the answer to it was lost.
+        assert (failure, request_name) == ("lost", "put if absent")
+        found = store.read("a/b")[1]
+    if request_name == "read":
+        assert found[0] == b"content"
+    elif request_name == "remove":
+        assert store.read("a/b") is None
+    elif request_name.startswith("put"):
+        assert store.read("a/b")[:2] == (b"{}", found)
+    elif request_name == "level":
+        assert [each.key for each in found[1]] == ["a/b"]
+    else:
+        assert [each.key for each in found] == ["a/b"]
+
+
 @pytest.mark.parametrize("place", ["a closed port", "an unknown host"])
 def test_a_store_that_cannot_be_reached_may_be_tried_again(server, monkeypatch, tmp_path, place):
     url, proxy, variables = server
