@@ -16,7 +16,6 @@ import pathlib
 import random
 import re
 import shutil
-import warnings
 
 import pytest
 
@@ -234,16 +233,6 @@ def ads(once):
         writing.write_examples(f"{folder}/eval.tfrecord", make_rows(200, seed=9))
 
     return once("ads", write)
-
-
-def needs_dynamic_embeddings():
-    """Skips a test module if the package for dynamic embeddings is not installed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # It imports pkg_resources, which is deprecated.
-        pytest.importorskip(
-            "tensorflow_recommenders_addons",
-            reason="the extra dynamic, of TensorFlow 2.15",
-        )
 
 
 def place(path: str, number: int) -> str:

@@ -36,6 +36,7 @@ _CATEGORICAL = (
     "time",
     "vocabulary",
     "hash_bucket",
+    "growing",
     "crossed",
     "weighted",
 )
@@ -46,7 +47,6 @@ KINDS = (
     *_CATEGORICAL,
     "indicator",
     "embedding",
-    "dynamic_embedding",
 )
 _REMEDY = (
     "Expected the spec.json that estimator-kit writes into an export. If the export is newer than "

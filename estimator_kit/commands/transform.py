@@ -25,7 +25,6 @@ from google.protobuf import text_format
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.transforming import Transforming
 from estimator_kit.config.modes import Transform
-from estimator_kit.embeddings import dynamic_package, dynamic_problems
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import comparison, skew
 from estimator_kit.exporters.comparison import (
@@ -81,8 +80,6 @@ def transform(command: Transform) -> str:
     versions.remove_left(os.path.dirname(file_systems.absolute(target)))
     if command.transforming.transform in item_files.KINDS:
         return item_files.write(command)
-    dynamic_problems.check_transform(source, str(command.transforming.transform))
-    dynamic_package.load_ops_of(source)
     if command.transforming.transform not in SAVED_MODEL_FORMS:
         return conversion.convert(command.export, command.data, command.transforming)
     saved = read_saved_model(source)

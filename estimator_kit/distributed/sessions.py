@@ -27,7 +27,7 @@ from estimator_kit.config.areas.cluster import Cluster
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.modes import Train
 from estimator_kit.distributed.waiting import wait_for
-from estimator_kit.embeddings import dynamic_tables, table_memory
+from estimator_kit.embeddings import growing_ids, table_memory
 from estimator_kit.errors import ConfigError, SessionLost
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.optimizers.sync_replicas import Synchronous
@@ -229,7 +229,7 @@ def keep_training(
             with (
                 _quick_sessions(),
                 table_memory.split_above(cluster.partition_mib),
-                dynamic_tables.on_servers(len(ps)),
+                growing_ids.of_task(writes=view.is_chief),
             ):
                 attempt(session)
             return session

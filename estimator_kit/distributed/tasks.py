@@ -16,7 +16,7 @@ from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.parameter_server import ParameterServerChief, ParameterServerWorker
 from estimator_kit.distributed.waiting import goal_of
 from estimator_kit.distributed.worker import Worker
-from estimator_kit.embeddings import dynamic_problems
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.result import RunResult
 from estimator_kit.training.hooks.stop import StopRequest
@@ -55,7 +55,7 @@ def train(command: Train, spec: Optional[FeatureSpec] = None) -> RunResult:
 def _live(
     command: Train, spec: FeatureSpec, model: ModelFn, view: Optional[ClusterView]
 ) -> RunResult:
-    dynamic_problems.check_strategy(spec, command.cluster.strategy)
+    growing_ids.check_strategy(spec, command.cluster.strategy)
     if view is not None and view.task_type == PS:
         return servers.run_ps(command, spec, view)
     if view is not None and view.task_type == EVALUATOR:

@@ -6,9 +6,8 @@ this project:
 
     python c_session.py <folder of tensorflow> < job.json > answers.json
 
-A job is {"export": folder, "requests": [request], "libraries": [path]}. "libraries" are op
-libraries that the export needs in addition to TensorFlow's ops. There are two kinds of requests,
-with arrays in the form of `encoded`:
+A job is {"export": folder, "requests": [request]}. There are two kinds of requests, with arrays in
+the form of `encoded`:
 
     {"signature": name, "inputs": {name: array}, "tensors": [name]}   answer: {name: array}
         "tensors" are tensors of the graph to return in addition to the outputs.
@@ -87,7 +86,6 @@ def load_library(path: str) -> Any:
     pointer, text, count, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
     prototypes: dict[str, tuple[Any, list[Any]]] = {
         "TF_Version": (text, []),
-        "TF_LoadLibrary": (pointer, [text, pointer]),
         "TF_NewStatus": (pointer, []),
         "TF_DeleteStatus": (None, [pointer]),
         "TF_GetCode": (count, [pointer]),
@@ -157,7 +155,6 @@ class CSession:
     Args:
       lib: of `load_library`.
       export_dir: the SavedModel, with the tag `serve`.
-      op_libraries: paths of shared libraries with further ops, loaded for the whole process.
 
     Attributes:
       signatures: `{name: {"inputs": {key: tensor}, "outputs": {key: tensor}, "method": text}}`.
@@ -166,11 +163,8 @@ class CSession:
       CApiError: it cannot be loaded.
     """
 
-    def __init__(self, lib: Any, export_dir: str, op_libraries: Sequence[str] = ()):
+    def __init__(self, lib: Any, export_dir: str):
         self._lib = lib
-        for path in op_libraries:
-            with self._status() as status:
-                lib.TF_LoadLibrary(os.fsencode(path), status)
         self._graph = lib.TF_NewGraph()
         options, meta = lib.TF_NewSessionOptions(), lib.TF_NewBuffer()
         try:
@@ -417,7 +411,7 @@ def decoded(value: Mapping[str, Any]) -> np.ndarray:
 
 def _answer(lib: Any, job: Mapping[str, Any]) -> dict[str, Any]:
     start = time.monotonic()
-    session = CSession(lib, job["export"], job.get("libraries", ()))
+    session = CSession(lib, job["export"])
     loaded = time.monotonic()
     answers = []
     for request in job["requests"]:

@@ -20,7 +20,6 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import c_session, signatures, skew
 from estimator_kit.exporters.sample_rows import SampleRows
@@ -69,8 +68,7 @@ class Loader:
         Raises:
           ExportError: the SavedModel does not load or answer.
         """
-        libraries = dynamic_package.op_libraries(export_dir)
-        job = json.dumps({"export": export_dir, "requests": requests, "libraries": libraries})
+        job = json.dumps({"export": export_dir, "requests": requests})
         out, err = self._process.communicate(job)
         if self._process.returncode:
             lines = err.strip().splitlines()

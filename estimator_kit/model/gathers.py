@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit.embeddings import dynamic_tables, table_memory
+from estimator_kit.embeddings import growing_ids, table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import table_gradients
 from feature_specs.embeddings.initial_values import initializer
@@ -68,15 +68,6 @@ def _embedding(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
     )
 
 
-def _dynamic_embedding(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
-    ids = features[name]
-    if not isinstance(ids, tf.RaggedTensor):
-        return gather(*dynamic_tables.rows(spec, name, ids))
-    vectors, places = dynamic_tables.rows(spec, name, ids.flat_values)
-    combiner = dynamic_tables.column_of(spec, name).combiner
-    return gather(vectors, ids.with_flat_values(places), combiner)
-
-
 def _steps_of_numbers(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.Tensor:
     return values.to_tensor()[:, :, tf.newaxis]
 
@@ -105,9 +96,8 @@ DENSE: dict[Dense, Callable[[FeatureSpec, str, Features], tf.Tensor]] = {
     "counts": _counts,
     "flag": _flag,
     "embedding": _embedding,
-    "dynamic_embedding": _dynamic_embedding,
 }
-# A sequence column cannot be a flag or a dynamic embedding.
+# A sequence column cannot be a flag.
 STEPS: dict[Dense, Callable[[FeatureSpec, str, tf.RaggedTensor], tf.Tensor]] = {
     "numbers": _steps_of_numbers,
     "counts": _steps_of_ids,
@@ -137,6 +127,7 @@ def make_table(spec: FeatureSpec, name: str) -> tf.Tensor:
             partitioner=_partitioner(column, shape),
         )
         scope_name = v1.get_variable_scope().name
+    growing_ids.add(spec, name, table)
     tables = _TABLES.setdefault(tf.compat.v1.get_default_graph(), {}).setdefault(name, set())
     tables.add(f"{scope_name}/{variable}" if scope_name else variable)
     if column.pretrained is not None:

@@ -15,7 +15,7 @@ from feature_specs.spec import FeatureSpec
 Check = Callable[[FeatureSpec, str], None]
 
 # The dense forms of columns that are embedding vectors.
-VECTORS = ("embedding", "dynamic_embedding")
+VECTORS = ("embedding",)
 
 
 def check_dense_group(spec: FeatureSpec, group: str) -> None:

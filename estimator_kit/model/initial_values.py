@@ -15,7 +15,7 @@ from typing import Any, Optional, Protocol
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.embeddings import dynamic_tables
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import pretrained_tables
 from estimator_kit.model.own_session import merged, run_init_fn
@@ -50,11 +50,11 @@ class OlderModel(Protocol):
 
     @property
     def tables(self) -> frozenset[str]:
-        """The names of tensors of dynamic embeddings."""
+        """The names of tensors of the model's own tables."""
 
     @property
     def steps_back(self) -> int:
-        """The number that is subtracted from their steps."""
+        """The number that is subtracted from the stored steps of growing columns."""
 
     def values(self, current: Callable[[str], np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
         """Yields (name, value) of each variable. `current(name)` gives the value of new places."""
@@ -112,9 +112,10 @@ def scaffold(
     of_model = own_scaffold._user_init_fn if own_scaffold is not None else None
     restored = warm_start.restored if warm_start is not None else frozenset()
     tables = pretrained_tables.tables(spec, restored)
-    load_rows = None
-    if warm_start is not None and warm_start.tables:
-        load_rows = dynamic_tables.loader(warm_start.tables, steps_back=warm_start.steps_back)
+    load_tables, backdate = None, []
+    if warm_start is not None:
+        load_tables = _loader(warm_start.tables) if warm_start.tables else None
+        backdate = growing_ids.backdated(warm_start.steps_back)
     if not tables and warm_start is None and not own and of_model is None:
         return merged(own_scaffold)
 
@@ -134,8 +135,9 @@ def scaffold(
             read = reader(session, variables, names)
             values = warm_start.values(lambda name: _joined(parts[name], read))
             assign_all(session, variables, _adding_names(_of_parts(values, parts), loaded))
-            if load_rows is not None:
-                load_rows(session, warm_start.checkpoint)
+            if load_tables is not None:
+                load_tables.restore(session, warm_start.checkpoint)
+            session.run(backdate)
         if of_model is not None:
             run_init_fn(of_model, used, session)
             # It may have changed each weight.
@@ -147,6 +149,13 @@ def scaffold(
         assign_all(session, variables, ((averages[name], read(name)) for name in names))
 
     return merged(own_scaffold, init_fn=load)
+
+
+def _loader(names: frozenset[str]) -> Any:
+    """A Saver of the tables of the current graph whose tensors have these names."""
+    saveables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS)
+    wanted = [table for table in saveables if {part.name for part in table.specs} <= names]
+    return tf.compat.v1.train.Saver(wanted, sharded=True)
 
 
 def _of_parts(

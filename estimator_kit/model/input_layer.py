@@ -12,6 +12,7 @@ from typing import Union
 
 import tensorflow as tf
 
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import computing, gathers
 from estimator_kit.model.gathers import DENSE, STEPS
@@ -155,8 +156,6 @@ def _dense_column(
     later = gathers.later(spec, name, features)
     if later is not None:
         return later
-    if form == "dynamic_embedding":  # Its package makes variables in the current name scope.
-        return DENSE[form](spec, name, features)
     with tf.name_scope(name):
         return DENSE[form](spec, name, features)
 
@@ -186,6 +185,8 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
                 table = tables[name] = tf.compat.v1.get_variable(
                     "weights", [size, units], initializer=tf.compat.v1.zeros_initializer()
                 )
+            if not numeric:
+                growing_ids.add(spec, name, table)
             if numeric:
                 terms[name] = values @ table
             elif isinstance(values, tf.RaggedTensor):

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit.embeddings import dynamic_problems, dynamic_tables
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import (
     gathers,
@@ -125,7 +125,7 @@ class ModelFn(abc.ABC):
         self.combination = parse_combination(self.params.combine)
         raw_features.check_forwarded(type(self).__name__, spec, self.params.forward_features)
         self._check_combination()
-        dynamic_problems.check_model(self)
+        growing_ids.check_model(self)
         with user_code.explained(self, "check_spec"):
             try:
                 self.check_spec()
@@ -438,7 +438,7 @@ class ModelFn(abc.ABC):
             return other(features, labels, mode)
         with (
             eager.building(),
-            dynamic_tables.in_mode(training=mode == ModeKeys.TRAIN),
+            growing_ids.in_mode(training=mode == ModeKeys.TRAIN),
             table_gradients.compact(training=mode == ModeKeys.TRAIN),
             raw_features.offered(features),
             tensor_equality.warned(),
@@ -449,6 +449,7 @@ class ModelFn(abc.ABC):
         self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
     ) -> Any:
         readers = own_session.readers()
+        features = growing_ids.looked_up(self.spec, features)
         features = user_code.Named(features, "features")
         with (
             table_gradients.collected(mode != ModeKeys.PREDICT) as penalties,

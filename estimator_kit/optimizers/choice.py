@@ -21,7 +21,6 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from estimator_kit.config.choices import parse_choice
-from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers import freezing, gradient_changes, moving_average
 from estimator_kit.optimizers.combining.base import MakeGradients
@@ -144,18 +143,6 @@ def minimize(
     trainable = tf.compat.v1.trainable_variables()
     check_optimizers(optimizers, trainable)
     variables = freezing.not_frozen(trainable, freeze)
-    dynamic = [v for v in trainable if dynamic_tables.is_dynamic(v)]
-    if dynamic:
-        learning = {v.ref() for v in variables}
-        for v in dynamic:
-            if v.ref() not in learning:
-                raise ConfigError(
-                    f"freeze: {v.op.name} is a dynamic embedding, which cannot be frozen, because "
-                    "training makes its rows. Use prefixes that do not fit it."
-                )
-        optimizers = [
-            (p, dynamic_tables.optimizer(optimizer, dynamic)) for p, optimizer in optimizers
-        ]
     owner = {v.ref(): _owner(v.op.name, optimizers) for v in trainable}
 
     def compute(loss: tf.Tensor) -> list[Any]:
@@ -217,11 +204,7 @@ def minimize(
             done = gradient_changes.accumulated(pairs, accumulate, step, apply, last_step)
     with tf.control_dependencies([done]):
         counted = tf.compat.v1.assign_add(step, 1)
-    if not dynamic:
-        return counted.op
-    all_optimizers = [optimizer for _, optimizer in optimizers]
-    after = tf.convert_to_tensor(counted)
-    return tf.group(counted.op, *dynamic_tables.evictions(dynamic, all_optimizers, after))
+    return counted.op
 
 
 def _after_checks(gradient: Any) -> Any:

@@ -23,7 +23,6 @@ from estimator_kit.config.experiment_config import ModelDirConfig
 from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.config.modes import InFolder, OfCycle, ToVersion, TrainAndEvaluate
 from estimator_kit.distributed import tasks
-from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import cycle_files, cycle_report, lineage
 from estimator_kit.retraining.lineage import Lineage
@@ -66,7 +65,6 @@ def roll_back(run: InFolder, retraining: ToVersion) -> str:
 
 def _loads(path: str) -> None:
     kept_files.check_export(path)
-    dynamic_package.load_ops_of(path)
     with tensorflow_errors.as_export_error(f"{path} does not load"):
         signatures = tf.saved_model.load(path).signatures
     if "serving_default" not in signatures:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from estimator_kit import tensorflow_errors
 from estimator_kit.checkpoints import kept_files
-from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.saved_model_graph import read_saved_model, serving_graph
 from estimator_kit.model import operations
@@ -135,7 +134,6 @@ def asker(
       outputs: the output of the export for each objective; by default the `answers`.
     """
     kept_files.check_export(export)
-    dynamic_package.load_ops_of(export)
     with tensorflow_errors.as_export_error(f"{export} does not load"):
         loaded = tf.saved_model.load(export)
     predict = loaded.signatures[PREDICT_EXAMPLES]
@@ -167,7 +165,6 @@ def count(export: str) -> Flops:
     Args:
       export: the folder of a SavedModel of the kit.
     """
-    dynamic_package.load_ops_of(export)
     meta = serving_graph(read_saved_model(export), export)
     outputs = meta.signature_def[PREDICT_EXAMPLES].outputs.values()
     graph = tf.Graph()

@@ -18,7 +18,6 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
 from estimator_kit.checkpoints import kept_files
-from estimator_kit.embeddings import dynamic_package
 
 
 class _Plan(NamedTuple):
@@ -71,7 +70,6 @@ class LoadedModel:
             gpu_options=tf.compat.v1.GPUOptions(allow_growth=True),
         )
         kept_files.check_export(path)
-        dynamic_package.load_ops_of(path)
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
         try:
             with self._session.graph.as_default():

@@ -18,13 +18,13 @@ import tensorflow as tf
 from feature_specs.embeddings import pretrained_files
 from feature_specs.embeddings.vector_files import VectorFileError, npy_array, text_vectors
 from feature_specs.errors import SpecError, did_you_mean
-from feature_specs.kinds import DynamicEmbedding, Embedding
+from feature_specs.kinds import Embedding
 from feature_specs.kinds.embedding import Normal, TruncatedNormal, Uniform, Zeros
 from feature_specs.kinds.vocabulary import VocabularyError
 from feature_specs.spec import FeatureSpec
 
 
-def initializer(column: Union[DynamicEmbedding, Embedding]) -> Any:
+def initializer(column: Embedding) -> Any:
     """A v1 initializer. The default is the default of `tf.feature_column.embedding_column`."""
     if column.initializer is None:
         return tf.compat.v1.truncated_normal_initializer(stddev=1 / math.sqrt(column.dimension))

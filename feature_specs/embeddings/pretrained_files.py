@@ -71,7 +71,13 @@ def check_entries(spec: FeatureSpec) -> Iterator[Problem]:
             key = "checkpoint" if entry.file is None else "file"
             yield Problem((*path, key), not_inside(spec.directory, file))
         category = _category(spec, column)
-        if _is_text(entry) and category is not None and category.categorical:
+        if category is not None and category.keyed:
+            yield Problem(
+                path,
+                f"column {column.source!r} is {category.kind}: which value has which row is only "
+                "known during training, so a file cannot give start values. Remove pretrained.",
+            )
+        elif _is_text(entry) and category is not None and category.categorical:
             if not isinstance(category, Vocabulary):
                 yield Problem(
                     (*path, "file"),

@@ -143,7 +143,7 @@ def _sent_again(request: _Request) -> _Request:
     """Sends a request again where the package does not: a put on a condition, a cut listing.
 
     After a silence, the package sends only requests again that change nothing if they come twice. A
-    put on a condition may so find the object of its own first try: its callers look at it.
+    put on a condition may so find the object of its first try: its callers look at it.
     """
 
     @functools.wraps(request)

@@ -27,7 +27,8 @@ from __future__ import annotations
 from feature_specs.kinds.base import Column
 from feature_specs.kinds.categorical import HashBucket, Identity, Indicator
 from feature_specs.kinds.crossed import Crossed
-from feature_specs.kinds.embedding import DynamicEmbedding, Embedding
+from feature_specs.kinds.embedding import Embedding
+from feature_specs.kinds.growing import Growing
 from feature_specs.kinds.missing import IsMissing
 from feature_specs.kinds.numeric import Bucketized, Numeric, SequenceNumeric
 from feature_specs.kinds.ragged import Ragged
@@ -48,11 +49,11 @@ COLUMN_KINDS: dict[str, type[Column]] = {
         Time,
         Vocabulary,
         HashBucket,
+        Growing,
         Crossed,
         Weighted,
         Indicator,
         Embedding,
-        DynamicEmbedding,
     )
 }
 
@@ -61,8 +62,8 @@ __all__ = [
     "Bucketized",
     "Column",
     "Crossed",
-    "DynamicEmbedding",
     "Embedding",
+    "Growing",
     "HashBucket",
     "Identity",
     "Indicator",

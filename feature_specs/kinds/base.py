@@ -21,9 +21,8 @@ from feature_specs.feature import Feature
 #   numbers             the numbers that the transform returned
 #   counts              the count of each id: one-hot for one id
 #   flag                the id itself, 0 or 1, as one number
-#   embedding           the vectors of the ids, from a table of fixed size
-#   dynamic_embedding   the vectors of the values, from a table that grows
-Dense = Literal["numbers", "counts", "flag", "embedding", "dynamic_embedding"]
+#   embedding           the vectors of the ids, from a table
+Dense = Literal["numbers", "counts", "flag", "embedding"]
 
 LISTS_OF_LISTS = "is a list of lists, which only ragged columns read"
 
@@ -84,6 +83,7 @@ class Column(Declared):
       ragged: whether it stays a ragged list, which only a user's own model reads.
       looks_up: whether each value of the feature `source` has its own id or key. For a feature of
         one value, these kinds treat the empty string and -1 as missing.
+      keyed: whether the transform returns keys of values, of which a model makes the ids.
       has_variables: whether a model may have a variable with its name.
       named_rows: whether `row_names` returns the values of its ids.
       normalizer_statistics: whether its `normalizer` may take numbers from a statistics file.
@@ -95,6 +95,7 @@ class Column(Declared):
     dense: ClassVar[Optional[Dense]] = None
     ragged: ClassVar[bool] = False
     looks_up: ClassVar[bool] = False
+    keyed: ClassVar[bool] = False
     has_variables: ClassVar[bool] = True
     named_rows: ClassVar[bool] = False
     normalizer_statistics: ClassVar[bool] = False

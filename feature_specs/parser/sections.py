@@ -210,6 +210,12 @@ def _list_of_names(what: str) -> _Read:
 def _column(reading: Reading, value: Any, path: Path) -> Any:
     kinds = [key for key in COLUMN_KINDS if isinstance(value, Mapping) and key in value]
     if len(kinds) != 1:
+        if isinstance(value, Mapping) and "dynamic_embedding" in value:
+            raise ProblemError(
+                path,
+                "dynamic_embedding is no longer a kind. Write a column {growing: "
+                f"{value['dynamic_embedding']}, rows: 1000000}} and an embedding of it.",
+            )
         keys = list(value) if isinstance(value, Mapping) else [value]
         got = f"the kinds {' and '.join(kinds)}" if kinds else value_text(value)
         near = [hint for hint in (nearest(key, COLUMN_KINDS) for key in keys) if hint]

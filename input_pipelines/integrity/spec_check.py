@@ -282,8 +282,8 @@ class _Counts:
         """The lines about tables of columns in the groups, for kinds that have large tables."""
         lines: dict[type[kinds.Column], Callable[[str, Any], Iterator[str]]] = {
             kinds.Embedding: self._table,
-            kinds.DynamicEmbedding: self._dynamic_table,
             kinds.HashBucket: self._weights_of_ids,
+            kinds.Growing: self._weights_of_ids,
             kinds.Crossed: self._weights_of_ids,
         }
         for name in self._spec.used_columns():
@@ -306,15 +306,6 @@ class _Counts:
     def _weights_of_ids(self, name: str, column: kinds.Column) -> Iterator[str]:
         size = self._spec.size_of(name)
         yield f"weights of {name}: {size:,}, {size * 4 / _MIB:,.1f} MiB for each logit"
-
-    def _dynamic_table(self, name: str, column: kinds.DynamicEmbedding) -> Iterator[str]:
-        if column.max_rows is None:
-            seen = self._values.get(column.source, Counter())
-            rows, what = sum(n >= column.min_count for n in seen.values()), "these records fill"
-        else:
-            rows, what = column.max_rows, "an eviction leaves"
-        mib = rows * column.dimension * 4 / _MIB
-        yield f"table {name}: dynamic, {what} {rows:,} x {column.dimension}, {mib:,.1f} MiB"
 
 
 def _class_shares(counter: Counter[Any], classes: int) -> str:

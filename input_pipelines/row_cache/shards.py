@@ -139,9 +139,13 @@ def _list(rows: tf.Tensor, dtype: tf.DType) -> tf.RaggedTensor:
 
 
 def _ids(spec: FeatureSpec, name: str) -> Optional[int]:
-    """How many ids a column has; None for numbers and weights."""
-    column = spec.columns.get(name)
-    return spec.size_of(name) if column is not None and column.categorical else None
+    """How many ids a column has; None for numbers, weights and keys."""
+    column = below = spec.columns.get(name)
+    while below is not None and below.ids_source is not None:
+        below = spec.columns[below.ids_source]
+    if column is None or below is None or not column.categorical or below.keyed:
+        return None
+    return spec.size_of(name)
 
 
 def _shown(name: str) -> str:

@@ -21,8 +21,8 @@ from feature_specs.kinds import (
     Bucketized,
     Column,
     Crossed,
-    DynamicEmbedding,
     Embedding,
+    Growing,
     HashBucket,
     Identity,
     Indicator,
@@ -204,7 +204,7 @@ def _hash_bucket(batch: Batch, name: str, column: HashBucket) -> Ids:
     return _looked_up(batch, column, ids_of)
 
 
-def _keys(batch: Batch, name: str, column: DynamicEmbedding) -> Ids:
+def _keys(batch: Batch, name: str, column: Growing) -> Ids:
     def keys_of(values: tf.Tensor) -> tf.Tensor:
         # A fingerprint is never -1.
         is_string = values.dtype == tf.string
@@ -301,5 +301,5 @@ TRANSFORMS: dict[type[Column], Optional[Callable[[Batch, str, Any], Made]]] = {
     Weighted: _weighted,
     Indicator: None,
     Embedding: None,
-    DynamicEmbedding: _keys,
+    Growing: _keys,
 }

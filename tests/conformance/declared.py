@@ -116,14 +116,14 @@ START: dict[str, dict[str, Any]] = {
     "weighted": {"weighted": "tag", "weight": "stays"},
     "indicator": {"indicator": "tag"},
     "embedding": {"embedding": "tag", "dimension": 3},
-    "dynamic_embedding": {"dynamic_embedding": "city", "dimension": 3},
+    "growing": {"growing": "city", "rows": 5, "buckets": 2},
     "filter": {"feature": "age", "min": 3},
     "drift": {},
     "retraining": {},
     "tables": {},
 }
 _GROUP = {
-    "numeric": "deep", "indicator": "deep", "embedding": "deep", "dynamic_embedding": "deep",
+    "numeric": "deep", "indicator": "deep", "embedding": "deep",
     "sequence_numeric": "steps", "ragged": "lists",
 }  # fmt: skip
 
@@ -317,7 +317,8 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
                    "_group": "deep"}, sequence=True, _group="steps")
         ]
         for kind, entry in {
-            "identity": {"identity": "ids"}, "hash_bucket": {"hash_bucket": "tags"},
+            "identity": {"identity": "ids"}, "growing": {"growing": "tags", "rows": 5},
+            "hash_bucket": {"hash_bucket": "tags"},
             "vocabulary": {"vocabulary": "tags", "list": ["a", "b"]},
         }.items()
     },
@@ -327,6 +328,7 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
                               "_columns": {"less": {"hash_bucket": "tags", "size": 4}}})],
     "weighted.weight": [({}, {"weight": "visits"})],
     "crossed.hash_key": [({}, {"hash_key": 7})],
+    "growing.shared": [({}, {"shared": "others"})],
     "embedding.initializer": [({}, {"initializer": {"uniform": {"min": -1.0, "max": 1.0}}})],
     "embedding.max_norm": [({}, {"max_norm": 0.2})],
     "embedding.l2": [({}, {"l2": 0.5})],
@@ -340,10 +342,6 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     ],
     "embedding.pretrained": [({"embedding": "word"}, {"embedding": "word",
                                                       "pretrained": {"file": "vectors.txt"}})],
-    "dynamic_embedding.initializer": [({}, {"initializer": "zeros"})],
-    "dynamic_embedding.max_rows": [({}, {"max_rows": 5})],
-    "dynamic_embedding.evict": [_both({"max_rows": 5}, evict="rarest")],
-    "dynamic_embedding.evict_every": [_both({"max_rows": 5}, evict_every=7)],
     **{f"{head}.head": [_both({"_value": lambda i, head=head: i % 3 / 2 if "logistic" in head
                                else i % (2 if head == "binary" else 3)}, head=other)]
        for head, other in _OF_HEADS.items()},
@@ -413,6 +411,10 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
 WITHOUT_CASE = {
     "next_item.label": "a model of items has one objective; other heads show the field",
     "cosine.loss": "its one loss has no options",
+    **{
+        f"growing.{field}": "it acts between steps; test_growing_ids.py shows it"
+        for field in ("min_count", "admit_every", "evict", "evict_every")
+    },
     "next_item.head": "no other head learns its label, a list with an item for each step",
 }
 

@@ -46,7 +46,7 @@ def test_every_kind_has_a_transform_or_ids_below_it():
 def test_every_dense_form_has_a_gather_and_every_kind_a_form_or_none():
     forms = set(typing.get_args(Dense))
     assert set(gathers.DENSE) == forms
-    assert set(gathers.STEPS) == forms - {"flag", "dynamic_embedding"}
+    assert set(gathers.STEPS) == forms - {"flag"}
     assert {kind.dense for kind in COLUMN_KINDS.values()} == {*forms, None}
 
 

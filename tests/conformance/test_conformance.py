@@ -258,6 +258,9 @@ def every_kind(vocabulary):
             "price_range": {"bucketized": "price", "boundaries": [1.0, 5.0]},
             "hour": {"identity": "hour", "size": 24},
             "user": {"hash_bucket": "user", "size": 20},
+            "grown": {"growing": "numbers", "rows": 2, "buckets": 3, "min_count": 1,
+                      "admit_every": 1},
+            "grown_emb": {"embedding": "grown", "dimension": 3},
             "city": {"vocabulary": "class", "file": vocabulary, "oov_buckets": 1},
             "tag": {"hash_bucket": "tags", "size": 10},
             "tag_weighted": {"weighted": "tag", "weight": "weights"},
@@ -278,7 +281,8 @@ def every_kind(vocabulary):
         "groups": {
             "wide": ["price_range", "hour", "user", "city", "tag_weighted", "city_x_tag",
                      "income_missing", "age_bucket", "day"],
-            "deep": ["price", "size", "pixels", "user_emb", "tag_emb", "city_hot", "number_hot",
+            "deep": ["price", "size", "pixels", "user_emb", "grown_emb", "tag_emb", "city_hot",
+                     "number_hot",
                      "hour_hot", "income", "income_missing", "day_emb"],
             "steps": ["seen_emb", "stay"],
             "lists": ["word_list", "stays"],
@@ -296,8 +300,7 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
     (tmp_path / "spec.json").write_text(json.dumps(document))
     spec = ek.load_spec(str(tmp_path / "spec.json"))
     kinds = {column.kind for column in spec.columns.values()}
-    # Of a package that is not everywhere; tests/integration/test_dynamic_embeddings.py has it.
-    assert kinds == set(COLUMN_KINDS) - {"dynamic_embedding"}, "a kind is missing here"
+    assert kinds == set(COLUMN_KINDS), "a kind is missing here"
     rng = np.random.default_rng(1)
     rows = []
     for i in range(24):

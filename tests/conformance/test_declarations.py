@@ -8,7 +8,6 @@ follows from what it declares.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import pathlib
 
@@ -28,7 +27,6 @@ from tests.conformance.observed_settings import OBSERVED
 from tests.conformance.test_parameters import OTHER
 
 FIELDS = [(kind, field) for kind, entry in declared.ENTRIES.items() for field in entry.model_fields]
-DYNAMIC = importlib.util.find_spec("tensorflow_recommenders_addons") is not None
 
 # Aspects that are declared, and that these cases cannot show: {field: {aspect: why}}.
 _OWNER = "the same numbers now belong to another label, class or quantile"
@@ -103,8 +101,7 @@ def compare(before, after, compared, aspects, missing, what):
 def observable(kind):
     """The aspects that can be compared here. No model reads the sections after the objectives."""
     sections = kind in ("drift", "retraining", "tables")
-    unable = kind == "dynamic_embedding" and not DYNAMIC
-    return WAY[:3] if sections or unable else (*WAY, *ENDS)
+    return WAY[:3] if sections else (*WAY, *ENDS)
 
 
 def changed(before, after):

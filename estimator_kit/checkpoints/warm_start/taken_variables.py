@@ -1,10 +1,10 @@
 """What a warm start takes of its source, and how it is named there: variables and tables.
 
-Dynamic embeddings and tables of the model are taken whole. A value has the same key in every model,
-so rows do not move. With the rows of a table, the warm start takes the counts that decide which
-values have a row. It reduces the stored steps by the source's step, so that every value that the
-new training reads counts as more recent. It takes optimizer slots if it takes the slots of
-variables. This module reads only specs, names and shapes.
+The ids of growing columns are taken with every mode, because rows of tables mean nothing without
+them, and so is how often and when their values were read, if the source has it. The steps of the
+readings are reduced by the source's step, so that every value that the new training reads counts as
+more recent. Tables that the model itself makes are taken whole. This module reads only specs, names
+and shapes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from estimator_kit.checkpoints import run_record
 from estimator_kit.checkpoints.model_outline import ModelOutline, Shapes
 from estimator_kit.checkpoints.reading import have_equal_shapes
 from estimator_kit.checkpoints.warm_start.place_moves import PlacesRecord
-from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, is_new_column
+from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables
 from estimator_kit.checkpoints.warm_start.variable_moves import base_of
-from estimator_kit.embeddings import dynamic_tables
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers.gradient_changes import ACCUMULATED
-from feature_specs.kinds.base import Sourced
 from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger(__name__)
@@ -65,7 +64,11 @@ def weights_to_take(
     columns = ColumnsOfTables(spec)
     for name in outline.weights:
         # A frozen table is neither a trainable variable nor a statistic.
-        is_weight = name in outline.trainable or _is_embedding(spec, columns.of(name))
+        is_weight = (
+            name in outline.trainable
+            or growing_ids.is_state(name)
+            or _is_embedding(spec, columns.of(name))
+        )
         if (is_weight or mode != "weights") and re.fullmatch(pattern, name):
             yield name
 
@@ -83,6 +86,9 @@ def more_to_take(
     pattern: str,
 ) -> Iterator[str]:
     """The names to take in addition to weights."""
+    # Only a training has them, not an export.
+    readings = {name for name in outline.variables if growing_ids.is_state(name)} & shapes.keys()
+    yield from sorted(n for n in readings - set(weights) if re.fullmatch(pattern, n))
     if not mode.startswith("all"):
         yield from _ftrl_slots(weights, outline, shapes, names)
         return
@@ -90,6 +96,8 @@ def more_to_take(
     for name in sorted({*outline.variables} - outline.weights - {STEP}):
         if name.startswith(ACCUMULATED):
             continue  # Gradients of the source's last batches, which it has not applied yet.
+        if name in readings:
+            continue
         if mode != "all" and _ITEM_FREQUENCY.search(name):
             continue  # They count steps, which start at 0 again.
         base = base_of(name, outline)
@@ -174,48 +182,17 @@ class TakenTables:
 
 
 def tables_to_take(
-    outline: ModelOutline,
-    shapes: Shapes,
-    old: Optional[FeatureSpec],
-    new: FeatureSpec,
-    *,
-    mode: str,
-    pattern: str,
+    outline: ModelOutline, shapes: Shapes, *, mode: str, pattern: str
 ) -> TakenTables:
-    """Decides which tables that grow a new training takes.
+    """Decides which tables of the model itself a new training takes.
 
     Args:
       outline: the outline of the new model.
       shapes: the shapes in the source.
-      old, new: the specs of the source (None if unknown) and of the new model.
-      mode, pattern: see `warm_start.plan`. A table is taken if its name matches the pattern; its
-        counts and slots are taken with it.
+      mode, pattern: see `warm_start.plan`. A table is taken if its name matches the pattern.
     """
     names: set[str] = set()
     problems: list[str] = []
-    for column in dynamic_tables.columns(new):
-        if old is not None and is_new_column(old, new, column):
-            continue
-        own = re.compile(rf"{re.escape(new.canned_name(column))}_table(_\d+)?/(.+)_mht_.*")
-        rows = {n: m[2] for n in outline.growing & outline.weights if (m := own.fullmatch(n))}
-        taken = {name for name in rows if re.fullmatch(pattern, name)}
-        tables = {rows[name] for name in taken}
-        counts = _of(outline, {f"{table[: -len('_table')]}_seen_mht_" for table in tables})
-        slots = _of(outline, {f"{table}_" for table in tables}) - set(rows)
-        if not mode.startswith("all"):
-            # FTRL computes a row from its slots at each step.
-            slots = {name for name in slots if "_Ftrl_" in name and name in shapes}
-        for name in sorted({*taken, *counts, *slots}):
-            if name not in shapes:
-                in_no_export = ". An export does not store it, so use a checkpoint."
-                hint = in_no_export if name in counts else ""
-                problems.append(f"{name}: not in the source{hint}")
-            elif not have_equal_shapes(shapes[name], outline.variables[name]):
-                widths = f"[*, {shapes[name][-1]}] in the source, [*, "
-                problems.append(f"{name}: {widths}{outline.variables[name][-1]}] in the model")
-            else:
-                names.add(name)
-        problems += _meaning(old, new, column)
     for name in sorted(_own_tables(outline)):
         if mode == "weights" or not re.fullmatch(pattern, name.rpartition("-")[0]):
             continue
@@ -230,25 +207,4 @@ def tables_to_take(
 
 def _own_tables(outline: ModelOutline) -> set[str]:
     """The tensors of tables that the model itself makes, such as a `MutableHashTable`."""
-    return {name for name in outline.growing & outline.weights if "_mht_" not in name}
-
-
-def _of(outline: ModelOutline, prefixes: set[str]) -> set[str]:
-    """The growing tensors whose names, after the scope of their op, start with a prefix."""
-    return {name for name in outline.growing if name.partition("/")[2].startswith(tuple(prefixes))}
-
-
-def _meaning(old: Optional[FeatureSpec], new: FeatureSpec, column: str) -> Iterator[str]:
-    before = old.columns.get(column) if old is not None else None
-    if old is None or not isinstance(before, Sourced):
-        return
-    feature = dynamic_tables.column_of(new, column).source
-    dtypes = [
-        spec.features[name].dtype if name in spec.features else None
-        for spec, name in ((old, before.source), (new, feature))
-    ]
-    if before.source != feature or dtypes[0] != dtypes[1]:
-        yield (
-            f"{column}: its rows mean something else: it reads {before.source!r} ({dtypes[0]}) in "
-            f"the source, and {feature!r} ({dtypes[1]}) in the model"
-        )
+    return set(outline.growing & outline.weights)

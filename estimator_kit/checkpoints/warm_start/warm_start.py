@@ -82,8 +82,8 @@ class WarmStart:
       taken: the variables to take, by their names in the new model.
       report: what happens to each variable.
       step: the first global step; 0 if the source's step is not taken.
-      tables: the names of the tensors of dynamic embeddings to take; see `taken_variables`.
-      steps_back: how much the stored steps of these tables are reduced.
+      tables: the names of the tensors of the model's own tables to take; see `taken_variables`.
+      steps_back: how much the stored steps of growing columns are reduced.
     """
 
     checkpoint: str
@@ -165,9 +165,7 @@ def plan(
     checkpoint = find_checkpoint(source)
     shapes = shapes_in(checkpoint)
     old_spec = taken_variables.kept_spec(source)
-    tables = taken_variables.tables_to_take(
-        outline, shapes, old_spec, spec, mode=mode, pattern=pattern
-    )
+    tables = taken_variables.tables_to_take(outline, shapes, mode=mode, pattern=pattern)
     fixed = _without(outline, outline.growing)
     weights = sorted(taken_variables.weights_to_take(fixed, spec, mode, pattern))
     if not weights and not tables.names and not tables.problems:
@@ -197,7 +195,7 @@ def plan(
         logger.warning("warm start: the model uses its variables in another way: %s", change)
     step = int(tf.train.load_variable(checkpoint, taken_variables.STEP)) if mode == "all" else 0
     steps_back = 0
-    if tables.names and mode != "all" and taken_variables.STEP in shapes:
+    if mode != "all" and taken_variables.STEP in shapes:
         steps_back = int(tf.train.load_variable(checkpoint, taken_variables.STEP))
     report = Report(
         source=checkpoint,

@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.embeddings import dynamic_tables
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import initial_values, own_session, user_code
 from estimator_kit.model.heads import Head
@@ -79,6 +79,7 @@ def spec(model: Model, batch: Labeled, readers: frozenset[str], *, own_train_op:
     _summarize(batch, model.combination.factors(model.spec))
     try:
         train_op = _step(model, batch, own_step.train_op if own_train_op else _train_op)
+        train_op = growing_ids.after_step(train_op)
     except NothingLearned:
         all_own = model.heads.keys() == batch.own.keys()
         with user_code.explained(model, "example_losses" if all_own else "logits"):
@@ -127,9 +128,7 @@ def _step(
     """The op of a training step, including the update of the combination of losses."""
     combination = model.combination
     if isinstance(combination, Weights):
-        step_op = train_op(model, batch.loss)
-        dynamic_tables.check_trained(tf.compat.v1.trainable_variables())
-        return step_op
+        return train_op(model, batch.loss)
     variables = not_frozen(tf.compat.v1.trainable_variables(), model.params.freeze)
     with user_code.explained(model, "shared_prefix"):
         prefix = model.shared_prefix()

@@ -65,7 +65,8 @@ EVERYTHING = {
         "click_emb": {"embedding": "click", "dimension": 2},
         "city_hot": {"indicator": "city"},
         "cross_hot": {"indicator": "cross"},
-        "grows": {"dynamic_embedding": "user", "dimension": 2},
+        "grown": {"growing": "city", "rows": 9},
+        "grows": {"embedding": "grown", "dimension": 2},
     },
     "groups": {
         "wide": ["price_range", "age_range", "hour", "user", "city", "tag_weighted", "cross",

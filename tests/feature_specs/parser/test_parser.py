@@ -200,25 +200,20 @@ columns + c: {embedding: f, dimension: 2}
     2: columns.c.embedding: column 'f' is numeric, expected a categorical column for embedding
 columns + c: {embedding: e, dimension: 2}, e: {embedding: s, dimension: 2}
     2: columns.c.embedding: column 'e' is embedding, expected a categorical column for embedding
-columns + e: {dynamic_embedding: s, dimension: 0}
-    2: columns.e.dimension: got 0, expected greater than or equal to 1
-columns + e: {dynamic_embedding: f, dimension: 2}
-    2: columns.e.dynamic_embedding: feature 'f' is float32, expected string or int64. Make an
-       embedding of a bucketized column of it.
-columns + e: {dynamic_embedding: si, dimension: 2}
-    2: columns.e.dynamic_embedding: got 'si', expected the name of a feature. Did you mean 's'?
-columns + e: {dynamic_embedding: s, dimension: 2, evict_every: 10}
-    2: columns.e: `evict_every` needs max_rows, because without it nothing is evicted. Set max_rows
-       or remove evict_every.
-columns + e: {dynamic_embedding: s, dimension: 2, evict: newest, max_rows: 10}
+columns + e: {growing: s, rows: 0}
+    2: columns.e.rows: got 0, expected greater than or equal to 1
+columns + e: {growing: f, rows: 2}
+    2: columns.e.growing: feature 'f' is float32, expected string or int64. Use a bucketized column
+       instead.
+columns + e: {growing: si, rows: 2}
+    2: columns.e.growing: got 'si', expected the name of a feature. Did you mean 's'?
+columns + e: {growing: s, rows: 2, evict: newest}
     2: columns.e.evict: got 'newest', expected 'oldest' or 'rarest'
-columns + e: {dynamic_embedding: s, dimension: 2, max_rows: 3, shards: 4}
-    2: columns.e: max_rows must be at least the number of shards, 4, got 3
-columns + e: {dynamic_embedding: s, dimension: 2, min_count: 0}
+columns + e: {growing: s, rows: 2, min_count: 0}
     2: columns.e.min_count: got 0, expected greater than or equal to 1
-columns + e: {dynamic_embedding: s, dimension: 2}, i2: {indicator: e}
-    2: columns.i2.indicator: column 'e' is dynamic_embedding, expected a categorical column for
-       indicator
+columns + e: {dynamic_embedding: s, dimension: 2}
+    2: columns.e: dynamic_embedding is no longer a kind. Write a column {growing: s, rows: 1000000}
+       and an embedding of it.
 features + g: {dtype: string}
 columns + c: {indicator: g}
     2: columns.c.indicator: got 'g', expected the name of a categorical column. 'g' is a feature.

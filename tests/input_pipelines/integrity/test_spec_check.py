@@ -306,18 +306,18 @@ def test_in_your_own_program(tmp_path):
     assert ek.run(config.model_copy(update={"validate_rows": 0})).mode == "validate"
 
 
-def test_a_dynamic_table_has_the_rows_that_are_read_often_enough(tmp_path):
+def test_a_growing_column_has_all_its_rows_from_the_start(tmp_path):
     columns = {
-        "user_emb": {"dynamic_embedding": "user", "dimension": 2, "min_count": 2},
-        "city_emb": {"dynamic_embedding": "city", "dimension": 16, "max_rows": 2**20},
+        "grown": {"growing": "user", "rows": 2**20 - 1000},
+        "user_emb": {"embedding": "grown", "dimension": 16},
     }
-    document = {**DOCUMENT, "columns": columns, "groups": {"deep": list(columns)},
-                "ignored": ["price", "kind"]}  # fmt: skip
+    document = {**DOCUMENT, "columns": columns, "groups": {"deep": ["user_emb"], "wide": ["grown"]},
+                "ignored": ["price", "kind", "city"]}  # fmt: skip
     spec = feature_specs.parse(document)
     report = spec_check.check(spec, [write(tmp_path, ROWS)], rows=100)
-    tables = [line for line in report.lines if "table" in line]
-    # Of the users a, b, c, a only one is read twice. 2^20 rows of 16 floats are 64 MiB.
+    tables = [line for line in report.lines if "table" in line or "weights" in line]
+    # 2^20 rows of 16 floats are 64 MiB. The default has 1,000 buckets.
     assert tables == [
-        "  table user_emb: dynamic, these records fill 1 x 2, 0.0 MiB",
-        "  table city_emb: dynamic, an eviction leaves 1,048,576 x 16, 64.0 MiB",
+        "  weights of grown: 1,048,576, 4.0 MiB for each logit",
+        "  table user_emb: 1,048,576 x 16, 64.0 MiB",
     ]

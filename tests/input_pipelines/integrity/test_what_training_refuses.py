@@ -90,12 +90,13 @@ def cases():
         for dtype, word in (("int64", 3), ("string", "a")):
             yield dtype, shape, {"vocabulary": "x", "list": [word]}
             yield dtype, shape, {"hash_bucket": "x", "size": 5}
+            yield dtype, shape, {"growing": "x", "rows": 5}
 
 
 def test_every_kind_that_reads_a_feature_is_here():
     kinds = {next(iter(column)) for _, _, column in cases()}
     # Columns of other kinds read ids of these columns.
-    others = {"crossed", "weighted", "indicator", "embedding", "dynamic_embedding"}
+    others = {"crossed", "weighted", "indicator", "embedding"}
     assert kinds | others == set(COLUMN_KINDS)
 
 

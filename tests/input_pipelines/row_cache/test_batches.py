@@ -85,11 +85,12 @@ def test_batches_are_the_same(spec, files, cache, shuffle):
         assert (found.counts.hits, found.counts.misses, found.counts.rows) == (3, 0, 0)
 
 
-def test_ragged_numbers_and_keys_of_dynamic_embeddings_are_cached(document, cache, tmp_path):
+def test_ragged_numbers_and_keys_of_growing_columns_are_cached(document, cache, tmp_path):
     document["features"]["stay"] = {"dtype": "float32", "shape": "variable"}
     document["columns"]["stays"] = {"ragged": "stay"}
-    document["columns"]["grows"] = {"dynamic_embedding": "user", "dimension": 2}
-    document["groups"].update(lists=["stays"], grown=["grows"])
+    document["columns"]["grows"] = {"growing": "user", "rows": 9}
+    document["columns"]["grown_emb"] = {"embedding": "grows", "dimension": 2}
+    document["groups"].update(lists=["stays"], grown=["grown_emb"])
     spec, path = feature_specs.parse(document), f"{tmp_path}/d.tfrecord"
     rows = [{**row, "stay": [0.5, 0.1][: i % 3]} for i, row in enumerate(make_rows(100))]
     writing.write_examples(path, rows)

@@ -272,12 +272,13 @@ IDS = {
     "identity": lambda near: {"identity": "x", "size": 2**62, "default_id": 0},
     "vocabulary": lambda near: {"vocabulary": "x", "list": near},
     "hash_bucket": lambda near: {"hash_bucket": "x", "size": 2**40},
+    "growing": lambda near: {"growing": "x", "rows": 9},
     "crossed": lambda near: {"crossed": ["x", "other"], "size": 2**40},
     "is_missing": lambda near: {"is_missing": "x"},
     "time": lambda near: {"time": "x", "part": "hour", "format": "milliseconds"},
 }
-# They read the ids of other columns, or need a package.
-OVER_IDS = {"weighted", "indicator", "embedding", "dynamic_embedding"}
+# They read the ids of other columns.
+OVER_IDS = {"weighted", "indicator", "embedding"}
 
 
 def test_neighboring_integers_are_different_ids():

@@ -1,0 +1,462 @@
+"""The ids of `growing` columns in a graph: which value has which row, and when that changes.
+
+    with growing_ids.in_mode(training=True):
+        features = growing_ids.looked_up(spec, features)     # ids in the place of keys
+        ...                                                  # tables, loss, step
+        train_op = growing_ids.after_step(spec, train_op)    # counts, evicts, admits
+
+A set of ids (`Growing.ids_name`) has the variables
+
+    growing/<name>/keys      int64 [rows]: the key of each row, `FREE` if it has none
+    growing/<name>/counts    int64 [rows]: how often training has read the key
+    growing/<name>/last      int64 [rows]: the global step of its last reading
+
+and a hash table from key to row, which is made from `keys` whenever a session starts, so the two
+cannot disagree. Another hash table counts the values without a row; the checkpoint of a training
+has it. Everything else that has a row for each id is an ordinary variable: tables, weights of
+linear models, slots of optimizers, moving averages. So all of TensorFlow works on them.
+
+After a step, in this order:
+
+1. The readings of the batch are counted.
+2. At a step that is a multiple of `evict_every`, as many rows become free as values wait for one
+   (those with `min_count` readings or more). Their tables and slots get start values again.
+3. At a step that is a multiple of `admit_every`, waiting values get the free rows, the most
+   frequent ones first, then by key. A row of a table starts as the row of the bucket that the value
+   used so far. So do its moving average, and the slots of FTRL, from which FTRL computes the row at
+   its next step. Of the rest, as many as there are rows stay counted, the most frequent ones.
+
+So ids depend on the rows that were read and on the step, and on nothing else: a training that was
+killed ends as an undisturbed one. In a cluster, all processes look up and count, and the chief
+alone evicts and admits. Two processes that count one value at the same moment may count it once.
+A gradient that another process computed before an eviction may still reach the freed row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.errors import ConfigError
+from feature_specs.kinds import Growing
+from feature_specs.spec import FeatureSpec
+
+FREE = -1  # Also the key of a missing value.
+SCOPE = "growing"
+
+v1 = tf.compat.v1
+
+_TRAINING: contextvars.ContextVar[Optional[bool]] = contextvars.ContextVar("training", default=None)
+_WRITES: contextvars.ContextVar[bool] = contextvars.ContextVar("writes", default=True)
+
+# A step after which nothing is known about earlier ones.
+_UNKNOWN = -1
+
+
+@contextlib.contextmanager
+def in_mode(*, training: bool) -> Iterator[None]:
+    """Sets whether graphs that are built in the block count values and give them rows."""
+    token = _TRAINING.set(training)
+    try:
+        yield
+    finally:
+        _TRAINING.reset(token)
+
+
+@contextlib.contextmanager
+def of_task(*, writes: bool) -> Iterator[None]:
+    """Sets whether this process is the one that evicts and admits."""
+    token = _WRITES.set(writes)
+    try:
+        yield
+    finally:
+        _WRITES.reset(token)
+
+
+def columns(spec: FeatureSpec) -> dict[str, Growing]:
+    """The growing columns that a group reads, itself or through another column."""
+    names = {_ids_of(spec, name) for name in spec.used_columns()}
+    return {name: column for name, column in spec.of_kind(Growing).items() if name in names}
+
+
+def is_state(variable: str) -> bool:
+    """Whether a variable of this name says which value has which row."""
+    return variable.startswith(f"{SCOPE}/")
+
+
+def check_model(model: Any) -> None:
+    """Raises ConfigError if a model's parameters do not suit its growing columns."""
+    accumulate = model.params.accumulate
+    for name, column in columns(model.spec).items():
+        for field in ("admit_every", "evict_every"):
+            every = getattr(column, field)
+            if every % accumulate:
+                raise ConfigError(
+                    f"the model parameter accumulate is {accumulate}, and {field} of the growing "
+                    f"column {name!r} is {every}, expected a multiple: rows must not change "
+                    f"between the batches of one step. Use {field}: {every * accumulate}."
+                )
+
+
+def check_strategy(spec: FeatureSpec, strategy: Optional[str]) -> None:
+    """Raises ConfigError for a --strategy whose processes each have their own variables."""
+    names = list(columns(spec))
+    if names and strategy not in (None, "parameter_server", "sync_replicas"):
+        raise ConfigError(
+            f"--strategy={strategy} cannot train the growing column {names[0]!r}, because each "
+            "replica would give its own ids. Train with one process, or with "
+            "--strategy=parameter_server or sync_replicas."
+        )
+
+
+@dataclasses.dataclass
+class _Ids:
+    """A set of ids in a graph, and what the batch reads of it."""
+
+    column: Growing
+    keys: Any
+    table: Any
+    seen: Optional[tf.Tensor] = None  # The different keys of the batch,
+    times: Optional[tf.Tensor] = None  # how often each occurs,
+    row: Optional[tf.Tensor] = None  # and its row, or -1.
+    counts: Any = None
+    last: Any = None
+    candidates: Any = None
+    variables: list[Any] = dataclasses.field(default_factory=list)  # A row for each id.
+
+
+_IDS: weakref.WeakKeyDictionary[tf.Graph, dict[str, _Ids]] = weakref.WeakKeyDictionary()
+
+
+def looked_up(spec: FeatureSpec, features: Mapping[str, Any]) -> dict[str, Any]:
+    """The features, with ids in the place of the keys of growing columns."""
+    result = dict(features)
+    sets: dict[str, list[str]] = {}
+    for name in features:
+        column = spec.columns.get(_ids_of(spec, name)) if name in spec.columns else None
+        if isinstance(column, Growing):
+            sets.setdefault(column.ids_name, []).append(name)
+    for set_name, names in sets.items():
+        column = spec.of_kind(Growing)[_ids_of(spec, names[0])]
+        ids = _make(set_name, column)
+        flat = [_flat(features[name]) for name in names]
+        found = _lookup(ids, tf.concat(flat, 0))
+        for name, part in zip(names, tf.split(found, [tf.size(each) for each in flat])):
+            values = features[name]
+            if isinstance(values, tf.RaggedTensor):
+                result[name] = values.with_flat_values(part)
+            else:
+                result[name] = tf.reshape(part, tf.shape(values))
+                result[name].set_shape(values.shape)
+    return result
+
+
+def add(spec: FeatureSpec, column: str, variable: Any) -> None:
+    """Notes a variable with a row for each id of a column; nothing if the column does not grow."""
+    category = spec.columns[_ids_of(spec, column)]
+    if isinstance(category, Growing):
+        ids = _IDS.get(v1.get_default_graph(), {}).get(category.ids_name)
+        if ids is None:
+            raise ConfigError(
+                f"column {column!r} reads the growing column of {category.source!r}, whose values "
+                "only a ModelFn looks up. Read it in the logits of a ModelFn."
+            )
+        if all(variable is not each for each in ids.variables):
+            ids.variables.append(variable)
+
+
+def after_step(train_op: Any) -> Any:
+    """The op of a step, extended by what happens to ids after it."""
+    sets = _IDS.get(v1.get_default_graph(), {})
+    if not sets:
+        return train_op
+    step = v1.train.get_or_create_global_step()
+    with tf.control_dependencies([train_op]):
+        now = tf.cast(step.read_value(), tf.int64)
+        counted = [_count(ids, now) for ids in sets.values()]
+    if not _WRITES.get():
+        return tf.group(*counted)
+    with tf.init_scope(), v1.variable_scope(v1.VariableScope(v1.AUTO_REUSE, name="")):
+        looked = v1.get_variable(
+            f"{SCOPE}_looked", initializer=tf.constant(_UNKNOWN, tf.int64), trainable=False,
+            use_resource=True, collections=[v1.GraphKeys.LOCAL_VARIABLES],
+        )  # fmt: skip
+    with tf.control_dependencies(counted):
+        known = looked.read_value()
+        # In a cluster, others make steps between two of this process.
+        before = tf.where(known < 0, now - 1, known)
+        changed = []
+        for ids in sets.values():
+            ids_op = tf.no_op()
+            for every, change in (
+                (ids.column.evict_every, _evict),
+                (ids.column.admit_every, _admit),
+            ):
+                with tf.control_dependencies([ids_op]):
+                    due = tf.not_equal(before // every, now // every)
+                    ids_op = _only_if(due, change, ids, now).op
+            changed.append(ids_op)
+    with tf.control_dependencies(changed):
+        return tf.group(looked.assign(now, read_value=False))
+
+
+def backdated(steps: int) -> list[tf.Operation]:
+    """Ops that make the last readings older, for a training whose steps begin again at 0."""
+    sets = _IDS.get(v1.get_default_graph(), {}).values()
+    back = tf.constant(steps, tf.int64)
+    return [ids.last.assign_sub(back, read_value=False) for ids in sets if ids.last is not None]
+
+
+def _ids_of(spec: FeatureSpec, name: str) -> str:
+    """The column that makes the ids of a column."""
+    while (source := spec.columns[name].ids_source) is not None:
+        name = source
+    return name
+
+
+def _flat(values: Any) -> tf.Tensor:
+    if isinstance(values, tf.RaggedTensor):
+        return values.flat_values
+    return tf.reshape(values, [-1])
+
+
+def _make(name: str, column: Growing) -> _Ids:
+    """The ids of a name in the current graph."""
+    graph = v1.get_default_graph()
+    sets = _IDS.setdefault(graph, {})
+    if name in sets:
+        return sets[name]
+    training = bool(_TRAINING.get())
+
+    def variable(part: str, value: int) -> Any:
+        return v1.get_variable(
+            part, [column.rows], tf.int64, v1.constant_initializer(value, tf.int64),
+            trainable=False, use_resource=True, partitioner=None,
+        )  # fmt: skip
+
+    root = v1.VariableScope(v1.AUTO_REUSE, name=f"{SCOPE}/{name}", use_resource=True)
+    with v1.variable_scope(root, auxiliary_name_scope=False), graph.name_scope(None):
+        keys = variable("keys", FREE)
+        with v1.colocate_with(keys):
+            table = _table(f"{SCOPE}/{name}/rows", FREE, saved=False)
+            ids = sets[name] = _Ids(column, keys, table)
+            if training:
+                ids.counts, ids.last = variable("counts", 0), variable("last", 0)
+                ids.candidates = _table(f"{SCOPE}/{name}/candidates", 0, saved=True)
+    if _WRITES.get():
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, _rebuild(ids))
+    return ids
+
+
+def _table(name: str, default: int, *, saved: bool) -> Any:
+    return tf.lookup.experimental.MutableHashTable(
+        tf.int64, tf.int64, default, name=name, checkpoint=saved
+    )
+
+
+def _rebuild(ids: _Ids) -> tf.Operation:
+    def rebuilt() -> tf.Tensor:
+        old, _ = ids.table.export()
+        with tf.control_dependencies([ids.table.remove(old)]):
+            keys = ids.keys.read_value()
+            used = tf.where(tf.not_equal(keys, FREE))[:, 0]
+            with tf.control_dependencies([ids.table.insert(tf.gather(keys, used), used)]):
+                return tf.constant(True)
+
+    with v1.colocate_with(ids.keys):
+        # Variables may get their start values in the same run of the session: then no row has a key.
+        return tf.cond(ids.keys.is_initialized(), rebuilt, lambda: tf.constant(False)).op
+
+
+def _lookup(ids: _Ids, keys: tf.Tensor) -> tf.Tensor:
+    """The id of each key, int64 [n]; -1 for a missing value."""
+    column = ids.column
+    seen, place, times = tf.unique_with_counts(keys, out_idx=tf.int64)
+    row = ids.table.lookup(seen)
+    bucket = tf.math.floormod(seen, column.buckets)
+    found = tf.where(row >= 0, row + column.buckets, bucket)
+    found = tf.where(tf.equal(seen, FREE), tf.constant(-1, tf.int64), found)
+    ids.seen, ids.times, ids.row = seen, times, row
+    return tf.gather(found, place)
+
+
+def _count(ids: _Ids, now: tf.Tensor) -> tf.Operation:
+    assert ids.seen is not None and ids.row is not None and ids.times is not None
+    has_row = ids.row >= 0
+    rows, times = tf.boolean_mask(ids.row, has_row), tf.boolean_mask(ids.times, has_row)
+    counts = ids.counts.scatter_add(tf.IndexedSlices(times, rows))
+    last = ids.last.scatter_update(tf.IndexedSlices(tf.fill(tf.shape(rows), now), rows))
+    is_new = tf.logical_not(has_row) & tf.not_equal(ids.seen, FREE)
+    new, times = tf.boolean_mask(ids.seen, is_new), tf.boolean_mask(ids.times, is_new)
+    return tf.group(counts, last, ids.candidates.insert(new, ids.candidates.lookup(new) + times))
+
+
+def _only_if(due: tf.Tensor, change: Any, ids: _Ids, now: tf.Tensor) -> tf.Tensor:
+    def changed() -> tf.Tensor:
+        with tf.control_dependencies(change(ids, now)):
+            return tf.constant(True)
+
+    return tf.cond(due, changed, lambda: tf.constant(False))
+
+
+def _waiting(ids: _Ids) -> tuple[tf.Tensor, tf.Tensor]:
+    """The candidates, the most frequent ones first, then by key; and their counts."""
+    keys, counts = (tf.reshape(each, [-1]) for each in ids.candidates.export())
+    order = tf.argsort(keys)
+    keys, counts = tf.gather(keys, order), tf.gather(counts, order)
+    order = tf.argsort(counts, direction="DESCENDING", stable=True)
+    return tf.gather(keys, order), tf.gather(counts, order)
+
+
+def _evict(ids: _Ids, now: tf.Tensor) -> list[tf.Operation]:
+    column = ids.column
+    keys = ids.keys.read_value()
+    is_used = tf.not_equal(keys, FREE)
+    _, counts = ids.candidates.export()
+    waiting = tf.reduce_sum(tf.cast(counts >= column.min_count, tf.int32))
+    used = tf.reduce_sum(tf.cast(is_used, tf.int32))
+    number = tf.minimum(tf.maximum(waiting - (column.rows - used), 0), used)
+    score = (ids.counts if column.evict == "rarest" else ids.last).read_value()
+    score = tf.where(is_used, score, tf.constant(tf.int64.max, tf.int64))
+    rows = tf.cast(tf.argsort(score, stable=True)[:number], tf.int64)
+    freed = tf.fill(tf.shape(rows), tf.constant(FREE, tf.int64))
+    zeros = tf.zeros_like(rows)
+    ops = [ids.table.remove(tf.gather(keys, rows))]
+    with tf.control_dependencies(ops):
+        ops += [
+            ids.keys.scatter_update(tf.IndexedSlices(freed, rows)),
+            ids.counts.scatter_update(tf.IndexedSlices(zeros, rows)),
+            ids.last.scatter_update(tf.IndexedSlices(zeros, rows)),
+        ]
+        for whole in _everything(ids):
+            ops += whole.fill(rows + column.buckets)
+    return ops
+
+
+def _admit(ids: _Ids, now: tf.Tensor) -> list[tf.Operation]:
+    column = ids.column
+    keys, counts = _waiting(ids)
+    free = tf.where(tf.equal(ids.keys.read_value(), FREE))[:, 0]
+    due = tf.reduce_sum(tf.cast(counts >= column.min_count, tf.int32))
+    number = tf.minimum(due, tf.size(free))
+    new, rows = keys[:number], free[:number]
+    left = keys[number + column.rows :]
+    ops = [
+        ids.keys.scatter_update(tf.IndexedSlices(new, rows)),
+        ids.counts.scatter_update(tf.IndexedSlices(counts[:number], rows)),
+        ids.last.scatter_update(tf.IndexedSlices(tf.fill(tf.shape(rows), now), rows)),
+        ids.candidates.remove(tf.concat([new, left], 0)),
+    ]
+    buckets = tf.math.floormod(new, column.buckets)
+    for whole in _everything(ids):
+        if whole.follows:
+            ops += whole.copy(buckets, rows + column.buckets)
+    with tf.control_dependencies(ops):  # Others find the row when it is ready.
+        return [*ops, ids.table.insert(new, rows)]
+
+
+class _Rows:
+    """A variable with a row for each id, or its parts.
+
+    Attributes:
+      follows: whether a new row starts as the row of its bucket; else it has its start value.
+    """
+
+    def __init__(
+        self, parts: Sequence[Any], first: Sequence[int], *, follows: bool, start: Sequence[float]
+    ):
+        self._parts = parts
+        self._first = first  # The first row of each part.
+        self.follows = follows
+        self._start = start
+
+    def copy(self, rows: tf.Tensor, to: tf.Tensor) -> list[tf.Operation]:
+        values = None
+        for part, first in zip(self._parts, self._first):
+            here, is_here = self._here(part, first, rows)
+            own = tf.gather(part, tf.where(is_here, here, tf.zeros_like(here)))
+            if values is None:
+                values = own
+            else:
+                values = tf.where(
+                    tf.reshape(is_here, [-1, *[1] * (part.shape.rank - 1)]), own, values
+                )
+        assert values is not None
+        return [
+            self._set(part, first, to, lambda mask, values=values: tf.boolean_mask(values, mask))
+            for part, first in zip(self._parts, self._first)
+        ]
+
+    def fill(self, rows: tf.Tensor) -> list[tf.Operation]:
+        """Gives rows their start value; 0 in tables, where a new value gets another one."""
+        result = []
+        for part, first, start in zip(self._parts, self._first, self._start):
+
+            def values(mask: tf.Tensor, part: Any = part, start: float = start) -> tf.Tensor:
+                number = tf.reduce_sum(tf.cast(mask, tf.int32))
+                return tf.fill(tf.concat([[number], part.shape[1:]], 0), tf.cast(start, part.dtype))
+
+            result.append(self._set(part, first, rows, values))
+        return result
+
+    def _here(self, part: Any, first: int, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        here = rows - first
+        return here, (here >= 0) & (here < part.shape[0])
+
+    def _set(self, part: Any, first: int, rows: tf.Tensor, values: Any) -> tf.Operation:
+        here, is_here = self._here(part, first, rows)
+        return v1.scatter_update(part, tf.boolean_mask(here, is_here), values(is_here))
+
+
+def _offset(part: Any) -> int:
+    info = getattr(part, "_save_slice_info", None)
+    return 0 if info is None else int(info.var_offset[0])
+
+
+def _everything(ids: _Ids) -> list[_Rows]:
+    """All variables with a row for each id: the tables, and what belongs to them."""
+    everywhere: dict[str, list[Any]] = {}
+    for variable in v1.global_variables():
+        everywhere.setdefault(variable.op.name.rpartition("/")[0], []).append(variable)
+    found = []
+    for variable in ids.variables:
+        parts = list(variable) if hasattr(variable, "_variable_list") else [variable]
+        first = [_offset(part) for part in parts]
+        found.append(_Rows(parts, first, follows=True, start=[0.0] * len(parts)))
+        of_parts = [everywhere.get(part.op.name, []) for part in parts]
+        for slots in zip(*(sorted(slots, key=lambda slot: slot.op.name) for slots in of_parts)):
+            if slots[0].shape.rank and slots[0].shape[0] == parts[0].shape[0]:
+                kind = slots[0].op.name.rpartition("/")[2]
+                follows = kind.startswith(("Ftrl", "ExponentialMovingAverage"))
+                start = [0.0 if follows else _start_of(slot) for slot in slots]
+                found.append(_Rows(slots, first, follows=follows, start=start))
+    return found
+
+
+def _start_of(slot: Any) -> float:
+    """The number with which a slot of an optimizer starts, in all its places."""
+    op = slot.initial_value.op
+    while op.type == "Identity":
+        op = op.inputs[0].op
+    if op.type == "Fill":
+        op = op.inputs[1].op
+    if op.type == "Const":
+        numbers = op.get_attr("value")
+        values = [*numbers.float_val, *numbers.half_val, *numbers.double_val]
+        if not numbers.tensor_content and len(values) <= 1:
+            return float(values[0]) if values else 0.0
+        array = tf.make_ndarray(numbers)
+        if (array == array.flat[0]).all():
+            return float(array.flat[0])
+    if op.type in ("ZerosLike", "Zeros"):
+        return 0.0
+    raise ConfigError(
+        f"the optimizer's slot {slot.op.name} does not start with one number, so the row of an "
+        "evicted value cannot start again. Use another optimizer for tables of growing columns."
+    )
