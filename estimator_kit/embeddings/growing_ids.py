@@ -209,8 +209,12 @@ def after_step(train_op: Any) -> Any:
 def backdated(steps: int) -> list[tf.Operation]:
     """Ops that make the last readings older, for a training whose steps begin again at 0."""
     sets = _IDS.get(v1.get_default_graph(), {}).values()
-    back = tf.constant(steps, tf.int64)
-    return [ids.last.assign_sub(back, read_value=False) for ids in sets if ids.last is not None]
+    ops = []
+    for ids in sets:
+        if ids.last is not None:
+            older = ids.last.read_value() - tf.constant(steps, tf.int64)
+            ops.append(ids.last.assign(older, read_value=False))
+    return ops
 
 
 def _ids_of(spec: FeatureSpec, name: str) -> str:
