@@ -122,7 +122,10 @@ def latest(model_dir: str) -> Optional[str]:
     except ValueError:  # The file is empty or damaged.
         names_none = True
     if checkpoint is None:
-        left = list(steps_of(model_dir).values())
+        steps = steps_of(model_dir)
+        left = list(steps.values())
+        if list(steps) == [0] and not tf.io.gfile.exists(state):
+            return None  # The first save was cut off. It has the start values, nothing else.
         if left:
             raise CheckpointError(
                 f"{state} does not exist or names no checkpoint, but its folder has {len(left)}. "

@@ -50,6 +50,7 @@ _NOT_PUT = re.compile(
     r"\.tmp-|_LOCK$|lock\.json|.*_temp$|.*\.tempstate|.*\.tmp[0-9a-f]{6,}$|__pycache__$"
 )
 _UNFINISHED, _DONE = "_unfinished", ".done"  # Of a conversion: only its notes are put.
+_OF_CHECKPOINT = re.compile(r"model\.ckpt-\d+\.(data-.*|index|meta)$")
 _EVENTS = re.compile(r"events\.out\.tfevents\.")
 
 PUT_SECS = 10.0
@@ -232,6 +233,10 @@ class _Folder:
         objects = [each for each in self._store.objects(self._key) if each.key != lock]
         _replace(self._store, self._key, objects)
         os.makedirs(self.path, exist_ok=True)
+        if self.lock.is_taken_over:
+            for path in _without_checkpoint(self.path):
+                _log.warning("%s: its training was killed before it was whole here", url(path))
+                os.remove(path)
         found = self._store.read(self.key_of(os.path.join(self.path, _CHECKPOINT)))
         self._of_checkpoint = found[1] if found is not None else stores.ABSENT
 
@@ -339,6 +344,7 @@ class _Lock:
         self._renewed = time.monotonic()
         self._turn = threading.Lock()
         self._conditions = True
+        self.is_taken_over = False  # From a start that has not ended as it should.
 
     def take(self) -> None:
         found = self._store.read(self._key)
@@ -353,6 +359,7 @@ class _Lock:
                 self._key,
                 age,
             )
+            self.is_taken_over = True
         self._put()
 
     def renew(self) -> None:
@@ -604,6 +611,19 @@ def _states_of(folder: str) -> dict[str, _State]:
                 path = os.path.join(place, name)
                 found[path] = _state(path)
     return {path: state for path, state in found.items() if state is not None}
+
+
+def _without_checkpoint(folder: str) -> list[str]:
+    """Files of checkpoints in folders without a file `checkpoint`, which is put after them.
+
+    Without it, TensorFlow does not know them, and what else was written with them may be missing.
+    """
+    paths = _states_of(folder)
+    whole = {os.path.dirname(p) for p in paths if os.path.basename(p) == _CHECKPOINT}
+    return [
+        path for path in paths
+        if _OF_CHECKPOINT.match(os.path.basename(path)) and os.path.dirname(path) not in whole
+    ]  # fmt: skip
 
 
 def _known_in(folder: str) -> list[str]:

@@ -119,6 +119,15 @@ def test_a_file_that_names_no_checkpoint(folder, tmp_path):
         reading.latest(str(empty))
 
 
+def test_a_first_save_that_was_cut_off_is_made_again(tmp_path):
+    for end in ("index", "data-00000-of-00001"):
+        (tmp_path / f"model.ckpt-0.{end}").touch()
+    assert reading.latest(str(tmp_path)) is None
+    (tmp_path / "checkpoint").touch()  # It was there, and is damaged.
+    with pytest.raises(ek.CheckpointError, match="names no checkpoint"):
+        reading.latest(str(tmp_path))
+
+
 def test_only_numbers_are_steps(tmp_path):
     for step in ("10", "9", "²", "best"):
         (tmp_path / f"model.ckpt-{step}.index").touch()

@@ -182,6 +182,30 @@ def test_a_lost_lock_puts_nothing(bucket, tmp_path):
         assert content(url) == {}
 
 
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_the_first_checkpoint_of_a_killed_start_counts_when_it_is_whole(
+    bucket, tmp_path, is_killed
+):
+    url, _ = bucket
+    url += f"/{is_killed}"
+    put(url, model__ckpt="")  # Another file.
+    for place in ("", "cycles/"):
+        store, key = stores.find(url)
+        for end in ("index", "data-00000-of-00001"):
+            store.put(f"{key}/{place}model.ckpt-200.{end}", b"of the killed one")
+    store.put(f"{key}/whole/model.ckpt-7.index", b"kept")
+    store.put(f"{key}/whole/checkpoint", b"kept")
+    if is_killed:
+        copies._Lock(store, key, 120.0).take()
+    with copies.used(str(tmp_path)):
+        folder = pathlib.Path(copies.local(url))
+        with copies.folders([str(folder)], stale_secs=0.0 if is_killed else 120.0):
+            found = list(folder.rglob("*ckpt-200*"))
+            assert len(found) == (0 if is_killed else 4)
+    assert len([name for name in content(url) if "200" in name]) == (0 if is_killed else 4)
+    assert content(url)["whole/model.ckpt-7.index"] == "kept"
+
+
 @pytest.mark.parametrize("failure", ["503", "429", "cut", "hang", "lost"])
 def test_every_seventh_request_fails(bucket, tmp_path, failure):
     url, proxy = bucket
