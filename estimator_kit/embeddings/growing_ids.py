@@ -7,9 +7,10 @@
 
 A set of ids (`Growing.ids_name`) has the variables
 
-    growing/<name>/keys      int64 [rows]: the key of each row, `FREE` if it has none
-    growing/<name>/counts    int64 [rows]: how often training has read the key
-    growing/<name>/last      int64 [rows]: the global step of its last reading
+    growing/<name>/keys    int64 [rows]: the key of each row, `FREE` if it has none
+    growing/<name>/last    int64 [rows + 1], with `evict: oldest`: the global step of its last
+                           reading. The last place is for all values without a row.
+    growing/<name>/counts  the same with `evict: rarest`: how often training has read it
 
 and a hash table from key to row, which is made from `keys` whenever a session starts, so the two
 cannot disagree. Another hash table counts the values without a row; the checkpoint of a training
@@ -122,11 +123,9 @@ class _Ids:
     column: Growing
     keys: Any
     table: Any
-    seen: Optional[tf.Tensor] = None  # The different keys of the batch,
-    times: Optional[tf.Tensor] = None  # how often each occurs,
-    row: Optional[tf.Tensor] = None  # and its row, or -1.
-    counts: Any = None
-    last: Any = None
+    row: Optional[tf.Tensor] = None  # Of each key of the batch; `rows` if it has none.
+    new: Optional[tf.Tensor] = None  # The keys of the batch without a row.
+    readings: Any = None  # The variable `last` or `counts`.
     candidates: Any = None
     variables: list[Any] = dataclasses.field(default_factory=list)  # A row for each id.
 
@@ -211,9 +210,9 @@ def backdated(steps: int) -> list[tf.Operation]:
     sets = _IDS.get(v1.get_default_graph(), {}).values()
     ops = []
     for ids in sets:
-        if ids.last is not None:
-            older = ids.last.read_value() - tf.constant(steps, tf.int64)
-            ops.append(ids.last.assign(older, read_value=False))
+        if ids.readings is not None and ids.column.evict == "oldest":
+            older = ids.readings.read_value() - tf.constant(steps, tf.int64)
+            ops.append(ids.readings.assign(older, read_value=False))
     return ops
 
 
@@ -238,20 +237,21 @@ def _make(name: str, column: Growing) -> _Ids:
         return sets[name]
     training = bool(_TRAINING.get())
 
-    def variable(part: str, value: int) -> Any:
+    def variable(part: str, size: int, value: int) -> Any:
         return v1.get_variable(
-            part, [column.rows], tf.int64, v1.constant_initializer(value, tf.int64),
+            part, [size], tf.int64, v1.constant_initializer(value, tf.int64),
             trainable=False, use_resource=True, partitioner=None,
         )  # fmt: skip
 
     root = v1.VariableScope(v1.AUTO_REUSE, name=f"{SCOPE}/{name}", use_resource=True)
     with v1.variable_scope(root, auxiliary_name_scope=False), graph.name_scope(None):
-        keys = variable("keys", FREE)
+        keys = variable("keys", column.rows, FREE)
         with v1.colocate_with(keys):
-            table = _table(f"{SCOPE}/{name}/rows", FREE, saved=False)
+            table = _table(f"{SCOPE}/{name}/rows", column.rows, saved=False)
             ids = sets[name] = _Ids(column, keys, table)
             if training:
-                ids.counts, ids.last = variable("counts", 0), variable("last", 0)
+                part = "last" if column.evict == "oldest" else "counts"
+                ids.readings = variable(part, column.rows + 1, 0)
                 ids.candidates = _table(f"{SCOPE}/{name}/candidates", 0, saved=True)
     if _WRITES.get():
         v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, _rebuild(ids))
@@ -274,31 +274,32 @@ def _rebuild(ids: _Ids) -> tf.Operation:
                 return tf.constant(True)
 
     with v1.colocate_with(ids.keys):
-        # Variables may get their start values in the same run of the session: then no row has a key.
+        # Variables may get their start values in the same run, and then no row has a key.
         return tf.cond(ids.keys.is_initialized(), rebuilt, lambda: tf.constant(False)).op
 
 
 def _lookup(ids: _Ids, keys: tf.Tensor) -> tf.Tensor:
     """The id of each key, int64 [n]; -1 for a missing value."""
     column = ids.column
-    seen, place, times = tf.unique_with_counts(keys, out_idx=tf.int64)
-    row = ids.table.lookup(seen)
-    bucket = tf.math.floormod(seen, column.buckets)
-    found = tf.where(row >= 0, row + column.buckets, bucket)
-    found = tf.where(tf.equal(seen, FREE), tf.constant(-1, tf.int64), found)
-    ids.seen, ids.times, ids.row = seen, times, row
-    return tf.gather(found, place)
+    ids.row = ids.table.lookup(keys)
+    # Most keys have a row, so what follows is for few.
+    others = tf.where(tf.equal(ids.row, column.rows))
+    ids.new = tf.gather(keys, others[:, 0])
+    buckets = tf.math.floormod(ids.new, column.buckets)
+    buckets = tf.where(tf.equal(ids.new, FREE), tf.constant(-1, tf.int64), buckets)
+    return tf.tensor_scatter_nd_update(ids.row + column.buckets, others, buckets)
 
 
 def _count(ids: _Ids, now: tf.Tensor) -> tf.Operation:
-    assert ids.seen is not None and ids.row is not None and ids.times is not None
-    has_row = ids.row >= 0
-    rows, times = tf.boolean_mask(ids.row, has_row), tf.boolean_mask(ids.times, has_row)
-    counts = ids.counts.scatter_add(tf.IndexedSlices(times, rows))
-    last = ids.last.scatter_update(tf.IndexedSlices(tf.fill(tf.shape(rows), now), rows))
-    is_new = tf.logical_not(has_row) & tf.not_equal(ids.seen, FREE)
-    new, times = tf.boolean_mask(ids.seen, is_new), tf.boolean_mask(ids.times, is_new)
-    return tf.group(counts, last, ids.candidates.insert(new, ids.candidates.lookup(new) + times))
+    assert ids.new is not None and ids.row is not None
+    if ids.column.evict == "oldest":
+        slices = tf.IndexedSlices(tf.fill(tf.shape(ids.row), now), ids.row)
+        read = ids.readings.scatter_update(slices)
+    else:
+        read = ids.readings.scatter_add(tf.IndexedSlices(tf.ones_like(ids.row), ids.row))
+    new = tf.boolean_mask(ids.new, tf.not_equal(ids.new, FREE))
+    new, _, times = tf.unique_with_counts(new, out_idx=tf.int64)
+    return tf.group(read, ids.candidates.insert(new, ids.candidates.lookup(new) + times))
 
 
 def _only_if(due: tf.Tensor, change: Any, ids: _Ids, now: tf.Tensor) -> tf.Tensor:
@@ -326,7 +327,7 @@ def _evict(ids: _Ids, now: tf.Tensor) -> list[tf.Operation]:
     waiting = tf.reduce_sum(tf.cast(counts >= column.min_count, tf.int32))
     used = tf.reduce_sum(tf.cast(is_used, tf.int32))
     number = tf.minimum(tf.maximum(waiting - (column.rows - used), 0), used)
-    score = (ids.counts if column.evict == "rarest" else ids.last).read_value()
+    score = ids.readings.read_value()[: column.rows]
     score = tf.where(is_used, score, tf.constant(tf.int64.max, tf.int64))
     rows = tf.cast(tf.argsort(score, stable=True)[:number], tf.int64)
     freed = tf.fill(tf.shape(rows), tf.constant(FREE, tf.int64))
@@ -335,8 +336,7 @@ def _evict(ids: _Ids, now: tf.Tensor) -> list[tf.Operation]:
     with tf.control_dependencies(ops):
         ops += [
             ids.keys.scatter_update(tf.IndexedSlices(freed, rows)),
-            ids.counts.scatter_update(tf.IndexedSlices(zeros, rows)),
-            ids.last.scatter_update(tf.IndexedSlices(zeros, rows)),
+            ids.readings.scatter_update(tf.IndexedSlices(zeros, rows)),
         ]
         for whole in _everything(ids):
             ops += whole.fill(rows + column.buckets)
@@ -351,10 +351,11 @@ def _admit(ids: _Ids, now: tf.Tensor) -> list[tf.Operation]:
     number = tf.minimum(due, tf.size(free))
     new, rows = keys[:number], free[:number]
     left = keys[number + column.rows :]
+    is_last = column.evict == "oldest"
+    read = tf.fill(tf.shape(rows), now) if is_last else counts[:number]
     ops = [
         ids.keys.scatter_update(tf.IndexedSlices(new, rows)),
-        ids.counts.scatter_update(tf.IndexedSlices(counts[:number], rows)),
-        ids.last.scatter_update(tf.IndexedSlices(tf.fill(tf.shape(rows), now), rows)),
+        ids.readings.scatter_update(tf.IndexedSlices(read, rows)),
         ids.candidates.remove(tf.concat([new, left], 0)),
     ]
     buckets = tf.math.floormod(new, column.buckets)

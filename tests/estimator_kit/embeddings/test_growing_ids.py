@@ -72,6 +72,8 @@ class Session:
             features, labels = Transform(spec).features_and_labels(self.records)
             made = model(features, None if mode == ModeKeys.PREDICT else labels, mode)
             self.made = made
+            self.found = growing_ids.looked_up(spec, features).get("item")
+            self.found = getattr(self.found, "flat_values", self.found)
             self.saver = V1.train.Saver()
             self.session = V1.Session()
             if checkpoint is None:
@@ -100,15 +102,16 @@ class Session:
             return self.session.run(found)
 
     def rows(self):
-        """{row: (key, count, last)} of the used rows, and {key: count} of the candidates."""
+        """{row: (key, count or step)} of the used rows, and {key: count} of the candidates."""
         with self.graph.as_default():
-            keys, counts, last, candidates = self.session.run(
-                [self.ids.keys, self.ids.counts, self.ids.last, self.ids.candidates.export()]
+            keys, read, candidates = self.session.run(
+                [self.ids.keys, self.ids.readings, self.ids.candidates.export()]
             )
         used = {
-            i: (int(k), int(c), int(n)) for i, (k, c, n) in enumerate(zip(keys, counts, last))
-            if k != growing_ids.FREE
-        }  # fmt: skip
+            i: (int(key), int(number))
+            for i, (key, number) in enumerate(zip(keys, read))
+            if key != growing_ids.FREE
+        }
         return used, dict(zip(candidates[0].tolist(), candidates[1].tolist()))
 
     def table(self):
@@ -188,20 +191,18 @@ def test_rows_are_given_and_taken_as_described(
         if number == killed_after:  # It goes on from the checkpoint.
             path = session.save(tmp_path_factory.mktemp("model") / "m")
             session = Session(spec, checkpoint=path)
+        keys = [key for values in batch for key in values]
         found = session.session.run(
-            [session.ids.seen, session.ids.row],
-            {session.records: serialized([(values, 0.0) for values in batch])},
+            session.found, {session.records: serialized([(values, 0.0) for values in batch])}
         )
-        for key, row in zip(*found):
-            if key != -1:
-                own = row + 3 if row >= 0 else key % 3
-                assert own == expected.id_of(key)
+        assert found.tolist() == [expected.id_of(key) for key in keys]
         session.step(*[(values, 0.0) for values in batch])
-        expected.after([key for values in batch for key in values])
+        expected.after(keys)
         used, candidates = session.rows()
-        assert used == {row: tuple(own) for row, own in expected.keys.items()}
+        by = 1 if evict == "rarest" else 2
+        assert used == {row: (own[0], own[by]) for row, own in expected.keys.items()}
         assert candidates == expected.candidates
-        assert session.table() == {key: row for row, (key, _, _) in used.items()}
+        assert session.table() == {key: row for row, (key, _) in used.items()}
 
 
 def rows_of(session, suffix=""):
@@ -267,7 +268,7 @@ def test_a_row_starts_as_its_bucket_and_ends_with_its_slots(optimizer, partition
     assert any((trained[name][2] != value[2]).any() for name, value in first.items())
     session.step(([9], 1.0))  # 9 waits, so 6 loses its row, and 9 gets it.
     last = rows_of(session)
-    assert session.rows()[0] == {0: (9, 2, 4)}
+    assert session.rows()[0] == {0: (9, 4)}
     for name, value in last.items():
         if "Moving" in name or "Ftrl" in name or name.endswith("embedding_weights"):
             np.testing.assert_array_equal(value[2], value[1], name)
@@ -291,7 +292,7 @@ def test_evaluation_and_predictions_look_up_the_same_rows(tmp_path, dtype):
         value if dtype == "int64" else int(tf.strings.to_hash_bucket_fast(value, 2**63 - 1))
         for value in (*known, new)
     ]
-    rows = {key: row for row, (key, _, _) in session.rows()[0].items()}
+    rows = {key: row for row, (key, _) in session.rows()[0].items()}
     expected = [table[3 + rows[key]].sum() for key in keys[:2]]
     expected += [table[keys[2] % 3].sum(), 0.0]
     np.testing.assert_allclose(found, expected, rtol=1e-6)

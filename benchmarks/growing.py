@@ -1,0 +1,120 @@
+"""Growing and fixed tables by size: keys a second in training, memory, checkpoints, exports.
+
+    python benchmarks/growing.py [--rows 100000,1000000,10000000] [--seconds 6]
+
+The model is a DNN of 64 units over the mean of 20 vectors of 16 numbers, with Adagrad and batches
+of 1,024 rows, so 20,480 keys. All rows of the growing table are in use; 2 % of the keys of each
+batch are new, and values are admitted every 100 steps. Batches are in memory. Both tables are
+trained in turn, in their own processes. The line `table` is the fixed one; `ratio` divides by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import statistics
+import tempfile
+import time
+
+ROWS, LIST, WIDTH = 1024, 20, 16
+
+
+def spec_of(kind: str, rows: int) -> dict:
+    grown = {"growing": "item", "rows": rows, "buckets": max(1000, rows // 100), "evict_every": 500}
+    fixed = {"identity": "item", "size": rows + max(1000, rows // 100)}
+    return {
+        "features": {"item": {"dtype": "int64", "shape": "variable"}},
+        "columns": {
+            "ids": grown if kind == "growing" else fixed,
+            "emb": {"embedding": "ids", "dimension": WIDTH},
+        },
+        "groups": {"deep": ["emb"]},
+        "labels": {"y": {"dtype": "int64"}},
+        "objectives": {"y": {"head": "binary"}},
+    }
+
+
+def measure(kind: str, rows: int, seconds: float, rounds: int, answers) -> None:
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import estimator_kit as ek  # isort: skip
+    import numpy as np
+    import tensorflow as tf
+
+    from estimator_kit.embeddings import growing_ids
+    from estimator_kit.models import find_model
+    from estimator_kit.tf_estimator import ModeKeys
+
+    v1, random = tf.compat.v1, np.random.default_rng(1)
+    spec = ek.parse_spec(spec_of(kind, rows))
+    model = find_model("dnn")(spec, {"hidden_units": [64], "optimizer": "adagrad"})
+    size = spec.size_of("ids")
+
+    def batch(number: int):
+        known = np.minimum(random.zipf(1.2, ROWS * LIST) - 1, rows - 1)
+        spread = random.integers(0, rows, ROWS * LIST)
+        keys = np.where(random.random(ROWS * LIST) < 0.5, known, spread)
+        if kind == "growing":
+            is_new = random.random(ROWS * LIST) < 0.02
+            new = rows + number * 200 + random.integers(0, 200, ROWS * LIST)
+            keys = np.where(is_new, new, keys)
+        return keys % size if kind != "growing" else keys
+
+    with tf.Graph().as_default():
+        flat = v1.placeholder(tf.int64, [ROWS * LIST])
+        features = {"ids": tf.RaggedTensor.from_uniform_row_length(flat, LIST)}
+        labels = {"y": tf.zeros([ROWS], tf.int64)}
+        v1.train.get_or_create_global_step()
+        made = model(features, labels, ModeKeys.TRAIN)
+        saver = v1.train.Saver()
+        with v1.Session() as session:
+            session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+            if kind == "growing":
+                (ids,) = growing_ids._IDS[v1.get_default_graph()].values()
+                session.run(ids.keys.assign(tf.range(rows, dtype=tf.int64)))
+            start = time.perf_counter()
+            session.run(v1.tables_initializer())
+            built = time.perf_counter() - start
+            batches = [batch(i) for i in range(300)]
+            rates, number = [], 0
+            for _ in range(rounds + 1):
+                begun, start = number, time.perf_counter()
+                while time.perf_counter() - start < seconds:
+                    session.run(made.train_op, {flat: batches[number % 300]})
+                    number += 1
+                rates.append((number - begun) * ROWS * LIST / (time.perf_counter() - start))
+            with tempfile.TemporaryDirectory() as folder:
+                start = time.perf_counter()
+                saver.save(session, f"{folder}/m")
+                saved = time.perf_counter() - start
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    answers.put((statistics.median(rates[1:]), memory, saved, built))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", default="100000,1000000,10000000")
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    spawn = multiprocessing.get_context("spawn")
+    for rows in map(int, options.rows.split(",")):
+        found = {}
+        for kind in ("table", "growing"):
+            answers = spawn.Queue()
+            arguments = (kind, rows, options.seconds, options.rounds, answers)
+            process = spawn.Process(target=measure, args=arguments)
+            process.start()
+            found[kind] = answers.get(timeout=900)
+            process.join()
+        for kind, (rate, memory, saved, built) in found.items():
+            line = {"rows": rows, "kind": kind, "keys_a_second": round(rate)}
+            line |= {"ratio": round(rate / found["table"][0], 2), "peak_GiB": round(memory, 2)}
+            line |= {"checkpoint_s": round(saved, 2), "tables_made_s": round(built, 2)}
+            print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
