@@ -128,6 +128,11 @@ def find(url: str) -> tuple[Store, str]:
         raise ConfigError(
             f"got {url!r}, expected a bucket after the slashes: {scheme}://bucket/..."
         )
+    if "@" in place and not scheme.startswith("abfs"):
+        raise ConfigError(
+            f"got {scheme}://...@{place.rpartition('@')[2]}, expected a bucket without a name and "
+            f"a secret. Set {VARIABLES[scheme]}"
+        )
     return _store(f"{scheme}://{place}"), match[3].rstrip("/")
 
 
@@ -143,7 +148,7 @@ def _sent_again(request: _Request) -> _Request:
     """Sends a request again where the package does not: a put on a condition, a cut listing.
 
     After a silence, the package sends only requests again that change nothing if they come twice. A
-    put on a condition may so find the object of its own first try: its callers look at it.
+    put on a condition may so find the object of its first try: its callers look at it.
     """
 
     @functools.wraps(request)
@@ -452,6 +457,7 @@ def _short(text: str) -> str:
     if said is not None:
         text = ": ".join(filter(None, said.groups()))
     line = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", " ".join(text.split()))
+    line = re.sub(r"(https?://)[^\s/@]*@", r"\1", line)  # A name and a password.
     return line[:300].rstrip(".")
 
 
