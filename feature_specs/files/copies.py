@@ -16,13 +16,16 @@ puts nothing more. Files are put in the order in which they were written, and re
 store shows states that the local folder has gone through, and a start on any machine goes on from
 the last one. `checkpoint` is only put if what it names was put. Temporary names are never put.
 
-The store is the truth: at the start of `folders`, what differs from it locally is replaced. The
-copies that no start has used for a day are removed when others need their space.
+The store is the truth: at the start of `folders`, what differs from it locally is replaced. A
+folder that is only read is not touched: `snapshot` gives a start its own view of it, of links to
+copies and of what is missing, and puts the files that the start adds. Copies in a folder that no
+start holds, and that no start has asked for within a day, are removed when others need their space.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fnmatch
 import logging
 import os
@@ -31,23 +34,26 @@ import shutil
 import signal
 import threading
 import time
+import urllib.parse
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, NamedTuple, Optional
 
 from feature_specs.errors import ConfigError, Locked
-from feature_specs.files import documents, owners, staged, stores, urls
+from feature_specs.files import documents, locks, owners, staged, stores, urls
 
 _log = logging.getLogger("estimator_kit")
 
 _KNOWN, _LOCK, _CHECKPOINT, _MODEL = "_known", "lock.json", "checkpoint", "saved_model.pb"
+_HELD, _PRIVATE, _ALIVE = "_held", "_private", "_LOCK"
 _AT_ONCE = 8  # Requests.
 _UNUSED_SECS = 24 * 3600
+_LINKED = 1 << 20  # Files of this size are linked. Smaller ones might be written in place.
 _WILDCARD = re.compile(r"[*?[]")
 # Names that are never put: temporary names of the kit and of TensorFlow, and local locks.
 _NOT_PUT = re.compile(
-    r"\.tmp-|_LOCK$|lock\.json|.*_temp$|.*\.tempstate|.*\.tmp[0-9a-f]{6,}$|__pycache__$"
+    r"\.tmp-|_LOCK$|_private$|_held$|lock\.json|.*_temp$|.*\.tempstate|.*\.tmp[0-9a-f]{6,}$|__pycache__$"
 )
 _UNFINISHED, _DONE = "_unfinished", ".done"  # Of a conversion: only its notes are put.
 _OF_CHECKPOINT = re.compile(r"model\.ckpt-\d+\.(data-.*|index|meta)$")
@@ -57,11 +63,25 @@ PUT_SECS = 10.0
 
 
 class _Use(NamedTuple):
+    """The folder of this start.
+
+    Attributes:
+      root: where all copies are.
+      limit: the most bytes of all copies.
+      given: whether the caller chose the limit.
+      own: a folder for what only this start sees; it is made when it is needed.
+    """
+
     root: str
     limit: int
+    given: bool
+    own: str
 
 
 _use: Optional[_Use] = None
+
+# The own folders of this process, with the files whose locks show that it is alive.
+_alive: dict[str, int] = {}
 
 
 class _Known(documents.Document):
@@ -84,16 +104,54 @@ def used(root: str, *, limit: Optional[int] = None) -> Iterator[None]:
     """
     global _use
     before, root = _use, os.path.realpath(root)
-    os.makedirs(root, exist_ok=True)
+    if not re.fullmatch(r"[ !#-\[\]-~]+", root):  # Texts in documents would have another form.
+        raise ConfigError(
+            f"--copies_dir: got {root!r}, expected a path of ASCII characters without quotation "
+            "marks and backslashes. Choose another folder"
+        )
+    try:
+        os.makedirs(root, exist_ok=True)
+        free = shutil.disk_usage(root).free
+    except OSError as error:
+        raise ConfigError(
+            f"--copies_dir: {root} cannot be made: {error.strerror}. Choose another folder for the "
+            "copies of files in stores"
+        ) from error
+    given = limit is not None
     if limit is None:
-        limit = _size_of(root) + shutil.disk_usage(root).free // 2
-    _use = _Use(root, limit)
+        limit = _size_of(root) + free // 2
+    _remove_left(root)
+    _use = _Use(root, limit, given, os.path.join(root, _PRIVATE, uuid.uuid4().hex))
     urls.use(root)
     try:
         yield
     finally:
+        if _use.own in _alive:
+            shutil.rmtree(_use.own, ignore_errors=True)
+            os.close(_alive.pop(_use.own))
         urls.use(root, is_used=False)
         _use = before
+
+
+def _remove_left(root: str) -> None:
+    """Removes the own folders of starts that were killed."""
+    place = os.path.join(root, _PRIVATE)
+    for name in os.listdir(place) if os.path.isdir(place) else ():
+        alive = os.path.join(place, name, _ALIVE)
+        with contextlib.suppress(locks.Taken, OSError), locks.held(alive, make=False):
+            shutil.rmtree(os.path.join(place, name), ignore_errors=True)
+
+
+def _own_place() -> str:
+    """The folder that only this start sees. Others see that it is alive."""
+    assert _use is not None
+    if not os.path.isdir(_use.own):
+        os.makedirs(_use.own)
+        handle = os.open(os.path.join(_use.own, _ALIVE), os.O_CREAT | os.O_RDWR, 0o666)
+        with contextlib.suppress(locks.LocksMissing):
+            locks.lock(handle)
+        _alive[_use.own] = handle
+    return _use.own
 
 
 def local(url: str) -> str:
@@ -125,10 +183,13 @@ def matches(pattern: str, *, with_folders: bool = False) -> Optional[list[str]]:
     if with_folders:
         return [_path(store, key) for key in (*(each.key for each in found), *folders)]
     # What describes a folder, such as its manifest, comes with its files.
-    notes = [each for each in found if os.path.basename(each.key).startswith("_")]
-    objects = [each for each in found if each not in notes]
-    _fetch(store, [*objects, *notes])
-    return [_path(store, each.key) for each in objects]
+    asked = _accepted(pattern.rpartition("/")[2])
+    objects = [each for each in found if asked(os.path.basename(each.key))]
+    # Nobody changes the copy of a folder that another start holds.
+    first = _path(store, _WILDCARD.split(pattern)[0].rpartition("/")[0])
+    root = _own_place() if _is_held_elsewhere(first) else None
+    _fetch(store, found, root)
+    return [_path(store, each.key, root) for each in objects]
 
 
 def exists(path: str) -> bool:
@@ -139,21 +200,68 @@ def exists(path: str) -> bool:
     return store.read(key) is not None
 
 
-def fetched(path: str) -> None:
-    """Fetches the object of a path, or all objects of a folder, if the path is of a copy.
+def fetched(path: str) -> bool:
+    """Fetches the object of a copy's path, if it exists; else removes the copy.
 
-    Local files of the folder that are not in the store are removed.
+    Returns:
+      Whether it exists.
+    """
+    store, key = stores.find(url(path))
+    objects = [each for each in store.level(key.rpartition("/")[0])[1] if each.key == key]
+    if objects:
+        _fetch(store, objects)
+    else:
+        _forget(path)
+    return bool(objects)
+
+
+@contextlib.contextmanager
+def snapshot(path: str) -> Iterator[str]:
+    """A file or a folder of a store as it is now, of which only this start sees the copy.
+
+    What the block changes or adds there is put at its end, except checkpoints. Nothing is removed,
+    and no lock is taken, because another start may work in the folder.
+
+    Args:
+      path: a path of a copy. Or of a checkpoint without the ends of its files.
+
+    Yields:
+      A path in the place of it.
 
     Raises:
       ConfigError: nothing in the store has this name.
     """
-    if not _is_copy(path):
-        return
     store, key = stores.find(url(path))
-    objects = store.objects(key)
+    objects = store.objects(key) or _of_prefix(store, key)
+    objects = [each for each in objects if not _is_lock(each.key)]
     if not objects:
         raise ConfigError(f"{url(path)} does not exist. Check its name")
-    _replace(store, key, objects)
+    root = _own_place()
+    for each in objects:
+        shared, own = _path(store, each.key), _path(store, each.key, root)
+        os.makedirs(os.path.dirname(own), exist_ok=True)
+        if each.size >= _LINKED and _has_copy(store, each):
+            with contextlib.suppress(OSError):  # It was replaced meanwhile, or is linked already.
+                os.link(shared, own)
+    _fetch(store, [o for o in objects if not os.path.exists(_path(store, o.key, root))], root)
+    own = _path(store, key, root)
+    before = _states_of(own)
+    yield own
+    for name, state in _states_of(own).items():
+        if before.get(name) != state and not _OF_CHECKPOINT.match(os.path.basename(name)):
+            if os.path.basename(name) != _CHECKPOINT:
+                store.put(stores.find(url(name))[1], name)
+
+
+def _of_prefix(store: stores.Store, key: str) -> list[stores.Object]:
+    """The files of a checkpoint, and what the folder says about its model."""
+    folder, _, _ = key.rpartition("/")
+    found = [each for each in store.level(folder)[1] if each.key.startswith(f"{key}.")]
+    return [*found, *store.objects(f"{folder}/feature_spec")] if found else []
+
+
+def _is_lock(key: str) -> bool:
+    return os.path.basename(key).startswith(_LOCK)
 
 
 @contextlib.contextmanager
@@ -171,17 +279,75 @@ def folders(paths: Sequence[str], *, stale_secs: float = owners.STALE_SECS) -> I
     outer = [p for p in of_stores if not any(p.startswith(f"{other}/") for other in of_stores)]
     places = [(path, *stores.find(url(path))) for path in outer]
     with contextlib.ExitStack() as stack:
+        if places:
+            stack.enter_context(_ended_by_sigterm())
         held = []
         for path, store, key in places:
             lock = _Lock(store, key, stale_secs)
             lock.take()
             stack.callback(lock.release)
+            lock.check_others()
+            stack.enter_context(_marked(path))
             held.append(_Folder(path, store, key, lock))
         for each in held:
             each.replace()
         if held:
             stack.enter_context(_kept_put(Mirror(held)))
         yield
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the block as an error does, unless the block has its own handler."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _marked(path: str) -> Iterator[None]:
+    """Shows other starts of this machine that this one holds the copy of a folder."""
+    assert _use is not None
+    name = urllib.parse.quote(os.path.relpath(path, _use.root), safe="")
+    place = os.path.join(_use.root, _HELD, name)
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    try:
+        with locks.held(place):
+            yield
+    except locks.Taken:
+        raise Locked(
+            f"another start of this machine works in {path}, the copy of {url(path)}. Try again "
+            "when it has ended"
+        ) from None
+
+
+def _held_elsewhere() -> list[str]:
+    """The copies of folders that other starts of this machine hold."""
+    assert _use is not None
+    place, found = os.path.join(_use.root, _HELD), []
+    for name in os.listdir(place) if os.path.isdir(place) else ():
+        try:
+            with locks.held(os.path.join(place, name), make=False):
+                pass
+        except locks.Taken:
+            found.append(os.path.join(_use.root, urllib.parse.unquote(name)))
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def _is_held_elsewhere(path: str) -> bool:
+    return any(f"{path}/".startswith(f"{folder}/") for folder in _held_elsewhere())
 
 
 @contextlib.contextmanager
@@ -229,8 +395,7 @@ class _Folder:
 
     def replace(self) -> None:
         """Makes the copy equal to the store."""
-        lock = self.key_of(os.path.join(self.path, _LOCK))
-        objects = [each for each in self._store.objects(self._key) if each.key != lock]
+        objects = [each for each in self._store.objects(self._key) if not _is_lock(each.key)]
         _replace(self._store, self._key, objects)
         os.makedirs(self.path, exist_ok=True)
         if self.lock.is_taken_over:
@@ -310,11 +475,30 @@ class Mirror:
                 return False
             _know(path, stamp.token or "", state)
         for folder in self._held:
-            for path in _known_in(folder.path):
-                if not os.path.exists(path):
-                    folder.remove(path)
-                    os.remove(_note(path))
+            gone = [path for path in _known_in(folder.path) if not os.path.exists(path)]
+            if not os.path.isdir(folder.path) or any(map(_is_state, gone)):
+                raise Locked(
+                    f"copies of {url(folder.path)} in {folder.path} were removed during the run. "
+                    "The store keeps what it has. Remove no copies while they are used, and start "
+                    "again"
+                )
+            for path in gone:
+                folder.remove(path)
+                os.remove(_note(path))
         return True
+
+
+def _is_state(path: str) -> bool:
+    """Whether a training never removes a file alone: `checkpoint`, and the files that it names."""
+    folder, name = os.path.split(path)
+    if name == _CHECKPOINT:
+        return os.path.isdir(folder)
+    try:
+        with open(os.path.join(folder, _CHECKPOINT), encoding="utf-8") as file:
+            named = re.search(r'^model_checkpoint_path: "(?:.*/)?(.*)"', file.read(), re.MULTILINE)
+    except OSError:
+        return False
+    return named is not None and name.startswith(f"{named[1]}.")
 
 
 def _turn(path: str, state: _State) -> tuple[int, bool, str]:
@@ -380,7 +564,24 @@ class _Lock:
     def release(self) -> None:
         if self._stamp is not None:
             with contextlib.suppress(OSError):  # Another start waits until it is stale.
-                self._store.remove(self._key)
+                found = self._store.read(self._key)
+                if found is not None and self._owner.token.encode() in found[0]:
+                    self._store.remove(self._key)
+
+    def check_others(self) -> None:
+        """Raises Locked if another start holds a folder in this one, or one around it."""
+        folder = self._key.rpartition("/")[0]
+        parts = folder.split("/")
+        around = ["/".join([*parts[:i], _LOCK]) for i in range(len(parts))] if folder else []
+        inside = [each.key for each in self._store.objects(folder) if _is_lock(each.key)]
+        for key in {*around, *inside} - {self._key}:
+            found = self._store.read(key)
+            if found is None:
+                continue
+            if (self._now() - found[2]) / 1e9 < self._stale_secs:
+                raise Locked(self.refusal(found[0], key))
+            if key in inside:  # Of a start that was killed.
+                self._store.remove(key)
 
     def _put(self) -> None:
         with self._turn:
@@ -433,13 +634,14 @@ class _Lock:
             self._store.remove(key)
         return int(found[2]) if found is not None else 0
 
-    def refusal(self, content: Optional[bytes]) -> str:
+    def refusal(self, content: Optional[bytes], key: Optional[str] = None) -> str:
+        key = key or self._key
         owner = None
         with contextlib.suppress(ConfigError):
-            owner = owners.Owner.of_text(content, self._key) if content else None
+            owner = owners.Owner.of_text(content, key) if content else None
         who = owner.text if owner is not None else "another, unknown process"
         return (
-            f"{self._store.root}/{self._key.rpartition('/')[0]} is locked by {who}. Only one start "
+            f"{self._store.root}/{key.rpartition('/')[0]} is locked by {who}. Only one start "
             "works in a folder at a time. Try again when the other start has ended; after a "
             f"killed one, in {self._stale_secs:.0f} seconds."
         )
@@ -453,7 +655,7 @@ def _matching(store: stores.Store, pattern: str) -> tuple[list[stores.Object], l
         if not _WILDCARD.search(part) and not is_last:
             places = ["/".join(filter(None, [place, part])) for place in places]
             continue
-        accepts = re.compile(fnmatch.translate(part.replace("[^", "[!"))).match
+        accepts = _accepted(part)
         found: list[stores.Object] = []
         inner: list[str] = []
         for place in places:
@@ -471,6 +673,12 @@ def _matching(store: stores.Store, pattern: str) -> tuple[list[stores.Object], l
     return [], []
 
 
+def _accepted(part: str) -> Callable[[str], bool]:
+    """Whether a name fits a part of a pattern, or is the part itself."""
+    fits = re.compile(fnmatch.translate(part.replace("[^", "[!"))).match
+    return lambda name: name == part or fits(name) is not None
+
+
 # Files that describe the folder of other files.
 _NOTES = ("_SUCCESS", "_MANIFEST.json", "_PLAN.json")
 
@@ -481,40 +689,68 @@ def _replace(store: stores.Store, key: str, objects: Sequence[stores.Object]) ->
     place = _path(store, key)
     for path in [*_states_of(place), *_known_in(place)]:
         if path not in wanted:
-            for each in (path, _note(path)):
-                with contextlib.suppress(FileNotFoundError):
-                    os.remove(each)
+            _forget(path)
     _fetch(store, objects)
 
 
-def _fetch(store: stores.Store, objects: Sequence[stores.Object]) -> None:
-    """Fetches the objects that have no copy, several at once, within the limit."""
+def _forget(path: str) -> None:
+    """Removes a copy. Without its note, a file is never missed in a store."""
+    for each in (_note(path), path):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(each)
+
+
+def _fetch(
+    store: stores.Store, objects: Sequence[stores.Object], root: Optional[str] = None
+) -> None:
+    """Fetches the objects that have no copy, several at once, within the limit.
+
+    Args:
+      root: where to, if not to the copies that all starts share.
+    """
     assert _use is not None
-    missing = [each for each in objects if not _has_copy(store, each)]
+    missing = [each for each in objects if root is not None or not _has_copy(store, each)]
     size = sum(each.size for each in missing)
     if not missing:
         return
     _make_room(size, {_path(store, each.key) for each in objects})
     if size > 1 << 26:
         _log.info("fetching %d files (%.1f GiB) from %s", len(missing), size / 2**30, store.root)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for _ in pool.map(lambda each: _fetch_one(store, each), missing):
-            pass
+    try:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(lambda each: _fetch_one(store, each, root), missing):
+                pass
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EROFS, errno.EACCES) or (
+            isinstance(error, stores.StoreError)
+        ):
+            raise
+        raise ConfigError(
+            f"--copies_dir: {_use.root} cannot take the copies of files in {store.root}: "
+            f"{error.strerror}. Make room, or choose another folder"
+        ) from error
 
 
-def _fetch_one(store: stores.Store, found: stores.Object) -> None:
-    path = _path(store, found.key)
+def _fetch_one(store: stores.Store, found: stores.Object, root: Optional[str]) -> None:
+    path = _path(store, found.key, root)
     with staged.file(path) as temporary:
         try:
-            store.fetch(found, temporary)
-        except stores.Changed:  # Since it was listed.
-            (found,) = store.objects(found.key)
-            store.fetch(found, temporary)
+            try:
+                store.fetch(found, temporary)
+            except stores.Changed:  # Since it was listed.
+                (found,) = store.objects(found.key)
+                store.fetch(found, temporary)
+        except (FileNotFoundError, stores.Changed, ValueError):
+            raise stores.StoreError(
+                errno.EIO,
+                f"{store.root}/{found.key} was removed or replaced while it was read. Try again",
+            ) from None
         # The same time on all machines: what was trained on is known by it.
         os.utime(temporary, ns=(found.changed, found.changed))
         state = _state(temporary)
     assert state is not None
-    _know(path, found.token, state)
+    if root is None:
+        _know(path, found.token, state)
 
 
 def _has_copy(store: stores.Store, found: stores.Object) -> bool:
@@ -530,22 +766,22 @@ def _make_room(size: int, used_now: set[str]) -> None:
     """Removes copies that nobody has used for a day, the oldest first, until `size` bytes fit."""
     assert _use is not None
     left = _use.limit - _size_of(_use.root) - size
-    unused = []
+    unused, held = [], [f"{folder}/" for folder in _held_elsewhere()] if left < 0 else []
     for path in _known_in(_use.root) if left < 0 else ():
         last = os.stat(_note(path)).st_mtime
-        if path not in used_now and time.time() - last > _UNUSED_SECS:
+        is_held = path.startswith(tuple(held))
+        if path not in used_now and not is_held and time.time() - last > _UNUSED_SECS:
             unused.append((last, path))
     for _, path in sorted(unused):
         if left >= 0:
             break
         left += os.path.getsize(path) if os.path.exists(path) else 0
-        for each in (path, _note(path)):
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(each)
+        _forget(path)
     if left < 0:
+        bound = "--copies_gib" if _use.given else "half of the free disk"
         raise ConfigError(
-            f"--copies_gib: {size / 2**30:.2f} GiB of files in stores are read, and "
-            f"{(size + left) / 2**30:.2f} GiB are left for copies in {_use.root}. Give more, "
+            f"{size / 2**20:,.1f} MiB of files in stores are read, and {bound} leaves "
+            f"{max(0, size + left) / 2**20:,.1f} MiB for copies in {_use.root}. Set --copies_gib, "
             "choose a larger disk with --copies_dir, or read fewer files"
         )
 
@@ -554,10 +790,10 @@ def _is_copy(path: str) -> bool:
     return _use is not None and path.startswith(_use.root + os.sep)
 
 
-def _path(store: stores.Store, key: str) -> str:
+def _path(store: stores.Store, key: str, root: Optional[str] = None) -> str:
     assert _use is not None
     scheme, _, place = store.root.partition("://")
-    return os.path.join(_use.root, scheme, place, *filter(None, [key]))
+    return os.path.join(root or _use.root, scheme, place, *filter(None, [key]))
 
 
 def _note(path: str) -> str:

@@ -128,6 +128,11 @@ def find(url: str) -> tuple[Store, str]:
         raise ConfigError(
             f"got {url!r}, expected a bucket after the slashes: {scheme}://bucket/..."
         )
+    if "@" in place and not scheme.startswith("abfs"):
+        raise ConfigError(
+            f"got {scheme}://...@{place.rpartition('@')[2]}, expected a bucket without a name and "
+            f"a secret. Set {VARIABLES[scheme]}"
+        )
     return _store(f"{scheme}://{place}"), match[3].rstrip("/")
 
 
@@ -452,6 +457,7 @@ def _short(text: str) -> str:
     if said is not None:
         text = ": ".join(filter(None, said.groups()))
     line = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", " ".join(text.split()))
+    line = re.sub(r"(https?://)[^\s/@]*@", r"\1", line)  # A name and a password.
     return line[:300].rstrip(".")
 
 

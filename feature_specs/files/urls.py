@@ -28,7 +28,7 @@ def shown(text: str) -> str:
     """A text in which URLs stand for the paths of copies."""
     if not _root or _root not in text:
         return text
-    return re.sub(re.escape(_root) + r"/([a-z0-9]+)/", r"\1://", text)
+    return re.sub(re.escape(_root) + r"(?:/_private/[0-9a-f]+)?/([a-z0-9]+)/", r"\1://", text)
 
 
 def localized(text: str) -> str:

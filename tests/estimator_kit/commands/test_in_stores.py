@@ -73,3 +73,31 @@ def test_tasks_of_a_cluster_leave_folders_to_tensorflow(monkeypatch):
     )  # fmt: skip
     with in_stores.copied(config) as local:
         assert local is config
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [("s3:/ads/a", "s3://ads/a"), ("s3//ads/a", "s3://ads/a"), ("gs:/ads", "gs://ads")],
+)
+def test_almost_a_url_is_refused(value, meant):
+    config = ek.ExperimentConfig(
+        mode="train", spec="a.yaml", train_files=("t",), model_dir=value, max_steps=1
+    )
+    with pytest.raises(ek.ConfigError) as error, in_stores.copied(config):
+        pass
+    assert str(error.value) == (
+        f"--model_dir: got {value!r}, expected a path or a URL. Did you mean {meant}?"
+    )
+
+
+def test_the_files_of_a_spec_are_those_that_it_names():
+    document = {
+        "columns": {
+            "a": {"vocabulary": "a", "file": "words/a.txt"},
+            "b": {"embedding": "a", "pretrained": {"checkpoint": "old/model.ckpt-1"}},
+            "c": {"numeric": "c", "normalizer": [{"zscore": {"statistics": "numbers.json"}}]},
+        },
+        "labels": {"y": {"vocabulary": "words/y.txt"}, "z": {"vocabulary": ["a", "b"]}},
+    }
+    found = set(in_stores._files_in(document))
+    assert {"words/a.txt", "old/model.ckpt-1", "numbers.json", "words/y.txt"} <= found

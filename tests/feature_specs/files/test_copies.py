@@ -1,8 +1,12 @@
 """Copies of files in servers of S3, GCS and Azure, whose requests a proxy counts and breaks."""
 
+import contextlib
 import errno
 import os
 import pathlib
+import shutil
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -228,8 +232,10 @@ def test_every_seventh_request_fails(bucket, tmp_path, failure):
 def test_what_cannot_be_reached(bucket, tmp_path):
     url, _ = bucket
     with copies.used(str(tmp_path)):
-        with pytest.raises(ConfigError, match=r"does not exist\. Check its name"):
-            copies.fetched(copies.local(f"{url}/none"))
+        assert not copies.fetched(copies.local(f"{url}/none"))
+        none = copies.snapshot(copies.local(f"{url}/none"))
+        with pytest.raises(ConfigError, match=r"does not exist\. Check its name"), none:
+            pass
         if url.startswith("s3"):  # The server of GCS says 500.
             with pytest.raises(stores.StoreError, match="no-such-bucket does not exist") as error:
                 copies.fetched(copies.local("s3://no-such-bucket/a"))
@@ -243,9 +249,102 @@ def test_copies_have_a_limit(bucket, tmp_path):
     put(url, a="a" * 600, b="b" * 600)
     with copies.used(str(tmp_path), limit=1000):
         copies.fetched(copies.local(f"{url}/a"))
-        with pytest.raises(ConfigError, match=r"--copies_gib: 0\.00 GiB of files in stores"):
+        with pytest.raises(ConfigError, match="are read, and --copies_gib leaves"):
             copies.fetched(copies.local(f"{url}/b"))
         (note,) = [path for path in (tmp_path / "_known").rglob("*") if path.is_file()]
         os.utime(note, (0, 0))  # Nobody has used it for a day.
         copies.fetched(copies.local(f"{url}/b"))
         assert not os.path.exists(copies.local(f"{url}/a"))
+
+
+def test_a_look_at_a_folder_in_use_changes_nothing_and_puts_what_it_adds(bucket, tmp_path):
+    """Another process looks while this one holds the folder, with the same copies."""
+    url, _ = bucket
+    put(url, report="old", checkpoint='model_checkpoint_path: "model.ckpt-1"')
+    put(url, **{"model.ckpt-1.index": "1"})
+    look = (
+        "import pathlib, sys\n"
+        "from feature_specs.files import copies\n"
+        "with copies.used(sys.argv[1]), copies.snapshot(copies.local(sys.argv[2])) as path:\n"
+        "    seen = pathlib.Path(path)\n"
+        "    assert (seen / 'report').read_text() == 'old' and not (seen / 'new').exists()\n"
+        "    assert copies.url(path) == sys.argv[2]\n"
+        "    (seen / 'page.html').write_text('page')\n"
+        "    (seen / 'checkpoint').write_text('another')\n"
+    )
+    with copies.used(str(tmp_path)):
+        folder = pathlib.Path(copies.local(url))
+        with copies.folders([str(folder)]):
+            (folder / "report").write_text("newer")
+            (folder / "new").write_text("new")
+            run = subprocess.run([sys.executable, "-c", look, str(tmp_path), url], check=False)
+            assert run.returncode == 0
+            assert (folder / "report").read_text() == "newer" and (folder / "new").exists()
+            assert content(url)["page.html"] == "page"
+        assert content(url)["report"] == "newer" and "ckpt-1" in content(url)["checkpoint"]
+    assert not list((tmp_path / "_private").iterdir())
+
+
+@pytest.mark.parametrize(("first", "second"), [("a", "a/b"), ("a/b", "a"), ("a/b/c", "a")])
+def test_starts_in_folders_of_each_other_exclude_each_other(bucket, tmp_path, first, second):
+    url, _ = bucket
+    put(url, a__b__file="kept")
+    with copies.used(str(tmp_path / "one")), contextlib.ExitStack() as stack:
+        stack.enter_context(copies.folders([copies.local(f"{url}/{first}")]))
+        stack.enter_context(copies.used(str(tmp_path / "two")))
+        inner = copies.folders([copies.local(f"{url}/{second}")])
+        with pytest.raises(Locked, match=f"{first} is locked by"), inner:
+            pass
+    assert content(url) == {"a/b/file": "kept"}
+
+
+def test_copies_that_are_removed_during_a_run_stay_in_the_store(bucket, tmp_path):
+    url, _ = bucket
+    state = {"checkpoint": 'model_checkpoint_path: "model.ckpt-2"', "model.ckpt-2.index": "2"}
+    put(url, **state, other="other")
+    with copies.used(str(tmp_path)):
+        folder = pathlib.Path(copies.local(url))
+        for gone in (folder, folder / "model.ckpt-2.index", folder / "checkpoint"):
+            held = copies.folders([str(folder)])
+            with pytest.raises(Locked, match="were removed during the run"), held:
+                shutil.rmtree(gone) if gone == folder else gone.unlink()
+            assert content(url) == {**state, "other": "other"}
+
+
+def test_a_lock_is_only_removed_by_its_owner(bucket):
+    url, _ = bucket
+    store, key = stores.find(url)
+    first, second = copies._Lock(store, key, 0.0), copies._Lock(store, key, 0.0)
+    first.take()
+    second.take()
+    first.release()
+    assert list(content(url)) == ["lock.json"]
+    second.release()
+    assert content(url) == {}
+
+
+def test_names_with_wildcards_are_names_first(bucket, tmp_path):
+    url, _ = bucket
+    names = ("part[1].csv", "part1.csv", "_data.csv")
+    for name in names:
+        store, key = stores.find(url)
+        store.put(f"{key}/{name}", b"")
+    with copies.used(str(tmp_path)):
+        for pattern, expected in (
+            ("part[1].csv", ["part1.csv", "part[1].csv"]), ("_data.csv", ["_data.csv"]),
+            ("_*.csv", ["_data.csv"]), ("*.csv", sorted(names)),
+        ):  # fmt: skip
+            found = copies.matches(copies.local(f"{url}/{pattern}"))
+            assert sorted(map(os.path.basename, found)) == expected
+
+
+def test_secrets_and_odd_folders_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"without a name and a secret\. Set AWS_") as error:
+        stores.find("s3://KEY:SECRET@ads/a")
+    assert "SECRET" not in str(error.value).replace("AWS_SECRET_ACCESS_KEY", "")
+    said = stores._short("error at http://user:hunter2@127.0.0.1:1/a?sig=x")
+    assert said == "error at http://127.0.0.1:1/a"
+    for folder, message in ((tmp_path / "kö", "ASCII"), ("/proc/x", "cannot be made")):
+        used = copies.used(str(folder))
+        with pytest.raises(ConfigError, match=f"--copies_dir: .*{message}"), used:
+            pass
