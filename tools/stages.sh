@@ -37,6 +37,7 @@ depends_on_tensorflow=(
   tests/input_pipelines/prepare/test_beam_runner.py
   tests/input_pipelines/prepare/{analyze,convert,tables}/test_beam_pipeline.py
   tests/integration/test_beam.py
+  tests/integration/test_growing.py
   tests/integration/test_training.py::test_a_run_from_start_to_end
   tests/integration/test_program.py::test_sigterm_saves_a_checkpoint
 )
