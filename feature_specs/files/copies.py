@@ -10,8 +10,7 @@ The path of a copy has the scheme, the bucket and the key, so each object has on
 goes back. `_known/` says of which state of the object it is a copy. So an object is fetched once,
 until another one is put, also by several starts; and a copy that was changed is put.
 
-A folder that is written belongs to one start at a time: an object `lock.json` in it is put on the
-condition that nobody else has put another one since, and renewed. A start that has lost its lock
+A folder that is written belongs to one start at a time (`leases`). A start that has lost its lock
 puts nothing more. Files are put in the order in which they were written, and removed last. So the
 store shows states that the local folder has gone through, and a start on any machine goes on from
 the last one. `checkpoint` is only put if what it names was put. Temporary names are never put.
@@ -41,11 +40,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, NamedTuple, Optional
 
 from feature_specs.errors import ConfigError, Locked
-from feature_specs.files import documents, locks, owners, staged, stores, urls
+from feature_specs.files import documents, leases, locks, owners, staged, stores, urls
 
 _log = logging.getLogger("estimator_kit")
 
-_KNOWN, _LOCK, _CHECKPOINT, _MODEL = "_known", "lock.json", "checkpoint", "saved_model.pb"
+_KNOWN, _CHECKPOINT, _MODEL = "_known", "checkpoint", "saved_model.pb"
 _HELD, _PRIVATE, _ALIVE = "_held", "_private", "_LOCK"
 _AT_ONCE = 8  # Requests.
 _UNUSED_SECS = 24 * 3600
@@ -233,7 +232,7 @@ def snapshot(path: str) -> Iterator[str]:
     """
     store, key = stores.find(url(path))
     objects = store.objects(key) or _of_prefix(store, key)
-    objects = [each for each in objects if not _is_lock(each.key)]
+    objects = [each for each in objects if not leases.is_lock(each.key)]
     if not objects:
         raise ConfigError(f"{url(path)} does not exist. Check its name")
     root = _own_place()
@@ -260,10 +259,6 @@ def _of_prefix(store: stores.Store, key: str) -> list[stores.Object]:
     return [*found, *store.objects(f"{folder}/feature_spec")] if found else []
 
 
-def _is_lock(key: str) -> bool:
-    return os.path.basename(key).startswith(_LOCK)
-
-
 @contextlib.contextmanager
 def folders(paths: Sequence[str], *, stale_secs: float = owners.STALE_SECS) -> Iterator[None]:
     """Holds folders of stores for one start, and puts there what the block writes to their copies.
@@ -283,7 +278,7 @@ def folders(paths: Sequence[str], *, stale_secs: float = owners.STALE_SECS) -> I
             stack.enter_context(_ended_by_sigterm())
         held = []
         for path, store, key in places:
-            lock = _Lock(store, key, stale_secs)
+            lock = leases.Lock(store, key, stale_secs)
             lock.take()
             stack.callback(lock.release)
             lock.check_others()
@@ -389,13 +384,13 @@ def _kept_put(mirror: Mirror) -> Iterator[None]:
 class _Folder:
     """A folder that this start holds."""
 
-    def __init__(self, path: str, store: stores.Store, key: str, lock: _Lock):
+    def __init__(self, path: str, store: stores.Store, key: str, lock: leases.Lock):
         self.path, self._store, self._key, self.lock = path, store, key, lock
         self._of_checkpoint: Optional[stores.Stamp] = None
 
     def replace(self) -> None:
         """Makes the copy equal to the store."""
-        objects = [each for each in self._store.objects(self._key) if not _is_lock(each.key)]
+        objects = [each for each in self._store.objects(self._key) if not leases.is_lock(each.key)]
         _replace(self._store, self._key, objects)
         os.makedirs(self.path, exist_ok=True)
         if self.lock.is_taken_over:
@@ -514,137 +509,6 @@ def _turn(path: str, state: _State) -> tuple[int, bool, str]:
         if os.path.exists(os.path.join(folder, _MODEL)):
             return os.stat(folder).st_ctime_ns, name == _MODEL, path
     return state.named_ns, name == _CHECKPOINT, path
-
-
-class _Lock:
-    """The object `lock.json` of a folder, with which one start at a time holds it."""
-
-    def __init__(self, store: stores.Store, folder: str, stale_secs: float):
-        self._store = store
-        self._key = f"{folder}/{_LOCK}".lstrip("/")
-        self._stale_secs = stale_secs
-        self._owner = owners.this_process(time.time())
-        self._stamp: Optional[stores.Stamp] = stores.ABSENT
-        self._renewed = time.monotonic()
-        self._turn = threading.Lock()
-        self._conditions = True
-        self.is_taken_over = False  # From a start that has not ended as it should.
-
-    def take(self) -> None:
-        found = self._store.read(self._key)
-        if found is not None:
-            content, self._stamp, since = found
-            age = (self._now() - since) / 1e9
-            if age < self._stale_secs:
-                raise Locked(self.refusal(content))
-            _log.warning(
-                "taking over %s/%s: it was last renewed %.0f s ago",
-                self._store.root,
-                self._key,
-                age,
-            )
-            self.is_taken_over = True
-        self._put()
-
-    def renew(self) -> None:
-        """Puts the lock again.
-
-        Raises:
-          Locked: another start has taken it over.
-        """
-        self._put()
-
-    def check(self) -> None:
-        """Raises Locked if another start may have taken over the lock."""
-        if self._stamp is None:
-            raise Locked(self.refusal(None))
-        if time.monotonic() - self._renewed > self._stale_secs / 2:
-            self.renew()
-
-    def release(self) -> None:
-        if self._stamp is not None:
-            with contextlib.suppress(OSError):  # Another start waits until it is stale.
-                found = self._store.read(self._key)
-                if found is not None and self._owner.token.encode() in found[0]:
-                    self._store.remove(self._key)
-
-    def check_others(self) -> None:
-        """Raises Locked if another start holds a folder in this one, or one around it."""
-        folder = self._key.rpartition("/")[0]
-        parts = folder.split("/")
-        around = ["/".join([*parts[:i], _LOCK]) for i in range(len(parts))] if folder else []
-        inside = [each.key for each in self._store.objects(folder) if _is_lock(each.key)]
-        for key in {*around, *inside} - {self._key}:
-            found = self._store.read(key)
-            if found is None:
-                continue
-            if (self._now() - found[2]) / 1e9 < self._stale_secs:
-                raise Locked(self.refusal(found[0], key))
-            if key in inside:  # Of a start that was killed.
-                self._store.remove(key)
-
-    def _put(self) -> None:
-        with self._turn:
-            if self._stamp is None:
-                raise Locked(self.refusal(None))
-            content = self._owner.model_copy(update={"heartbeat": time.time()}).as_text().encode()
-            try:
-                if self._conditions:
-                    self._stamp = self._store.put(self._key, content, only_if=self._stamp)
-                else:
-                    self._put_without_conditions(content)
-            except stores.NoConditions:
-                self._conditions = False
-                _log.warning(
-                    "%s cannot put on a condition: of two starts in one folder that begin within a "
-                    "second, both may work. Start one at a time",
-                    self._store.root,
-                )
-                self._put_without_conditions(content)
-            except stores.Changed:
-                # The answer to our own request may have been lost.
-                found = self._store.read(self._key)
-                if found is None or self._owner.token.encode() not in found[0]:
-                    self._stamp = None
-                    raise Locked(self.refusal(found and found[0])) from None
-                self._stamp = found[1]
-            self._renewed = time.monotonic()
-
-    def _put_without_conditions(self, content: bytes) -> None:
-        found = self._store.read(self._key)
-        is_ours = found is not None and self._owner.token.encode() in found[0]
-        if not is_ours and (found[1] if found else stores.ABSENT) != self._stamp:
-            self._stamp = None
-            raise Locked(self.refusal(found and found[0]))
-        self._stamp = self._store.put(self._key, content)
-        if not is_ours:
-            time.sleep(2)
-            found = self._store.read(self._key)
-            if found is None or self._owner.token.encode() not in found[0]:
-                self._stamp = None
-                raise Locked(self.refusal(found and found[0]))
-
-    def _now(self) -> int:
-        """The time of the store, from an object that is put for it."""
-        key = f"{self._key}.{uuid.uuid4().hex}"
-        self._store.put(key, b"")
-        try:
-            found = self._store.read(key)
-        finally:
-            self._store.remove(key)
-        return int(found[2]) if found is not None else 0
-
-    def refusal(self, content: Optional[bytes], key: Optional[str] = None) -> str:
-        key = key or self._key
-        owner = None
-        with contextlib.suppress(ConfigError):
-            owner = owners.Owner.of_text(content, key) if content else None
-        who = owner.text if owner is not None else "another, unknown process"
-        return (
-            f"{self._store.root}/{key.rpartition('/')[0]} is locked by {who}. Only one start "
-            "works in a folder at a time. Try again when the other start has ended; after a "
-            f"killed one, in {self._stale_secs:.0f} seconds."
-        )
 
 
 def _matching(store: stores.Store, pattern: str) -> tuple[list[stores.Object], list[str]]:

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("obstore")
 
 from feature_specs.errors import ConfigError, Locked
-from feature_specs.files import copies, stores, urls
+from feature_specs.files import copies, leases, stores, urls
 from tests.stores import servers
 from tests.stores.proxy import every
 
@@ -135,7 +135,7 @@ def test_one_start_holds_a_folder(bucket, tmp_path):
             (folder / "a").write_text("of the first")
             store, key = stores.find(url)
             with pytest.raises(Locked, match=r"is locked by .* process \d+\. Only one start works"):
-                copies._Lock(store, key, 120.0).take()
+                leases.Lock(store, key, 120.0).take()
         assert content(url) == {"a": "of the first"}
 
 
@@ -144,8 +144,8 @@ def test_of_many_starts_at_once_one_holds_the_folder(bucket, is_old):
     url, _ = bucket
     store, key = stores.find(f"{url}/{is_old}")
     if is_old:
-        copies._Lock(store, key, 120.0).take()  # Its process was killed.
-    locks = [copies._Lock(store, key, 0.0 if is_old else 120.0) for _ in range(8)]
+        leases.Lock(store, key, 120.0).take()  # Its process was killed.
+    locks = [leases.Lock(store, key, 0.0 if is_old else 120.0) for _ in range(8)]
     together = threading.Barrier(len(locks))
 
     def take(lock):
@@ -179,7 +179,7 @@ def test_a_lost_lock_puts_nothing(bucket, tmp_path):
         with pytest.raises(Locked), copies.folders([str(folder)], stale_secs=0.0):
             (folder / "a").write_text("of the first")
             store, key = stores.find(url)
-            other = copies._Lock(store, key, 0.0)
+            other = leases.Lock(store, key, 0.0)
             other.take()  # It counts as left behind.
         assert sorted(content(url)) == ["lock.json"]
         other.release()
@@ -200,7 +200,7 @@ def test_the_first_checkpoint_of_a_killed_start_counts_when_it_is_whole(
     store.put(f"{key}/whole/model.ckpt-7.index", b"kept")
     store.put(f"{key}/whole/checkpoint", b"kept")
     if is_killed:
-        copies._Lock(store, key, 120.0).take()
+        leases.Lock(store, key, 120.0).take()
     with copies.used(str(tmp_path)):
         folder = pathlib.Path(copies.local(url))
         with copies.folders([str(folder)], stale_secs=0.0 if is_killed else 120.0):
@@ -314,7 +314,7 @@ def test_copies_that_are_removed_during_a_run_stay_in_the_store(bucket, tmp_path
 def test_a_lock_is_only_removed_by_its_owner(bucket):
     url, _ = bucket
     store, key = stores.find(url)
-    first, second = copies._Lock(store, key, 0.0), copies._Lock(store, key, 0.0)
+    first, second = leases.Lock(store, key, 0.0), leases.Lock(store, key, 0.0)
     first.take()
     second.take()
     first.release()
