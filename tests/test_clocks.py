@@ -30,7 +30,8 @@ DATES = {
     "estimator_kit/training/hooks/stop.py": "the date of an event",
     "feature_specs/files/owners.py": "a heartbeat that other machines read",
     "feature_specs/files/versions.py": "the age of a folder without a lock",
-    "feature_specs/files/copies.py": "a heartbeat, and compared with the time of a file",
+    "feature_specs/files/copies.py": "compared with the time of a file",
+    "feature_specs/files/leases.py": "a heartbeat",
     "input_pipelines/row_cache/folder.py": "compared with the time at which a file was changed",
 }
 

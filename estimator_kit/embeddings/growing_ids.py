@@ -135,14 +135,14 @@ _IDS: weakref.WeakKeyDictionary[tf.Graph, dict[str, _Ids]] = weakref.WeakKeyDict
 
 def looked_up(spec: FeatureSpec, features: Mapping[str, Any]) -> dict[str, Any]:
     """The features, with ids in the place of the keys of growing columns."""
-    result = dict(features)
+    result, growing = dict(features), spec.of_kind(Growing)
     sets: dict[str, list[str]] = {}
     for name in features:
-        column = spec.columns.get(_ids_of(spec, name)) if name in spec.columns else None
-        if isinstance(column, Growing):
+        column = growing.get(_ids_of(spec, name)) if name in spec.columns else None
+        if column is not None:
             sets.setdefault(column.ids_name, []).append(name)
     for set_name, names in sets.items():
-        column = spec.of_kind(Growing)[_ids_of(spec, names[0])]
+        column = growing[_ids_of(spec, names[0])]
         ids = _make(set_name, column)
         flat = [_flat(features[name]) for name in names]
         found = _lookup(ids, tf.concat(flat, 0))
@@ -158,8 +158,8 @@ def looked_up(spec: FeatureSpec, features: Mapping[str, Any]) -> dict[str, Any]:
 
 def add(spec: FeatureSpec, column: str, variable: Any) -> None:
     """Notes a variable with a row for each id of a column; nothing if the column does not grow."""
-    category = spec.columns[_ids_of(spec, column)]
-    if isinstance(category, Growing):
+    category = spec.of_kind(Growing).get(_ids_of(spec, column))
+    if category is not None:
         ids = _IDS.get(v1.get_default_graph(), {}).get(category.ids_name)
         if ids is None:
             raise ConfigError(
