@@ -1,6 +1,6 @@
 """The ids of `growing` columns in a graph: which value has which row, and when that changes.
 
-    with growing_ids.in_mode(training=True):
+    with growing_ids.in_mode(ModeKeys.TRAIN):
         features = growing_ids.looked_up(spec, features)     # ids in the place of keys
         ...                                                  # tables, loss, step
         train_op = growing_ids.after_step(spec, train_op)    # counts, evicts, admits
@@ -45,6 +45,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.tf_estimator import ModeKeys
 from feature_specs.kinds import Growing
 from feature_specs.spec import FeatureSpec
 
@@ -53,7 +54,7 @@ SCOPE = "growing"
 
 v1 = tf.compat.v1
 
-_TRAINING: contextvars.ContextVar[Optional[bool]] = contextvars.ContextVar("training", default=None)
+_MODE: contextvars.ContextVar[Optional[str]] = contextvars.ContextVar("mode", default=None)
 _WRITES: contextvars.ContextVar[bool] = contextvars.ContextVar("writes", default=True)
 
 # A step after which nothing is known about earlier ones.
@@ -61,13 +62,13 @@ _UNKNOWN = -1
 
 
 @contextlib.contextmanager
-def in_mode(*, training: bool) -> Iterator[None]:
-    """Sets whether graphs that are built in the block count values and give them rows."""
-    token = _TRAINING.set(training)
+def in_mode(mode: str) -> Iterator[None]:
+    """Sets for what graphs are built in the block. Those for training give values rows."""
+    token = _MODE.set(mode)
     try:
         yield
     finally:
-        _TRAINING.reset(token)
+        _MODE.reset(token)
 
 
 @contextlib.contextmanager
@@ -235,7 +236,7 @@ def _make(name: str, column: Growing) -> _Ids:
     sets = _IDS.setdefault(graph, {})
     if name in sets:
         return sets[name]
-    training = bool(_TRAINING.get())
+    training = _MODE.get() == ModeKeys.TRAIN
 
     def variable(part: str, size: int, value: int) -> Any:
         return v1.get_variable(
@@ -273,6 +274,8 @@ def _rebuild(ids: _Ids) -> tf.Operation:
             with tf.control_dependencies([ids.table.insert(tf.gather(keys, used), used)]):
                 return tf.constant(True)
 
+    if _MODE.get() == ModeKeys.PREDICT:  # Its variables may become constants.
+        return rebuilt().op
     with v1.colocate_with(ids.keys):
         # Variables may get their start values in the same run, and then no row has a key.
         return tf.cond(ids.keys.is_initialized(), rebuilt, lambda: tf.constant(False)).op

@@ -438,7 +438,7 @@ class ModelFn(abc.ABC):
             return other(features, labels, mode)
         with (
             eager.building(),
-            growing_ids.in_mode(training=mode == ModeKeys.TRAIN),
+            growing_ids.in_mode(mode),
             table_gradients.compact(training=mode == ModeKeys.TRAIN),
             raw_features.offered(features),
             tensor_equality.warned(),

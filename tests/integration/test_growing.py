@@ -85,6 +85,11 @@ def test_a_training_that_stops_and_goes_on_ends_as_an_undisturbed_one(folder, tm
         predict_files=(f"{folder}/eval.tfrecord",), predict_dir=str(tmp_path / "predicted"),
     ))  # fmt: skip
     assert answers.status == "done"
+    frozen = ek.run(ek.ExperimentConfig(  # It compares the answers of both.
+        mode="transform", export_dir=whole.exports["final"], transform="freeze",
+        transform_dir=str(tmp_path / "frozen"), predict_files=(f"{folder}/eval.tfrecord",),
+    ))  # fmt: skip
+    assert frozen.status == "done"
     for source in (tmp_path / "whole", whole.exports["final"]):
         target = tmp_path / f"warm{len(str(source))}"
         run(folder, target, mode="train", max_steps=1, warm_start_from=str(source))

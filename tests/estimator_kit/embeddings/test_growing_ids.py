@@ -325,7 +325,7 @@ def test_two_features_with_one_set_of_ids():
             "item_ids": tf.constant([5, -1], tf.int64),
             "before_ids": tf.ragged.constant([[7, 5], []], tf.int64),
         }
-        with growing_ids.in_mode(training=True):
+        with growing_ids.in_mode(ModeKeys.TRAIN):
             found = growing_ids.looked_up(spec, features)
             step = growing_ids.after_step(V1.assign_add(V1.train.get_or_create_global_step(), 1).op)
         with V1.Session() as session:
