@@ -40,7 +40,7 @@ def test_each_command_that_installs_an_extra_works():
         found = re.findall(r"pip install 'estimator-kit\[(\w+)\]'", text)
         assert len(found) == wanted and set(found) <= known, (path, text)
         named.update(found)
-    assert {"analyze", "tables", "report", "mlflow", "dynamic"} <= named
+    assert {"analyze", "tables", "report", "mlflow"} <= named
 
 
 def test_each_extra_that_a_text_names_exists():
