@@ -102,5 +102,10 @@ def test_it_goes_on_elsewhere_and_ends_as_a_local_run(ads, tmp_path, bucket):
         mode="predict", export_dir=f"{url}/run/export/final", copies_dir=second,
         predict_files=(f"{url}/data/eval*",), predict_dir=f"{url}/predicted",
     ))  # fmt: skip
+    ek.run(ek.ExperimentConfig(
+        mode="evaluate", spec=f"{url}/data/spec.yaml", eval_files=(f"{url}/data/eval*",),
+        model_dir=f"{url}/run", model="linear", copies_dir=first,
+    ))  # fmt: skip
+    assert store.read("run/evaluation-evaluate.json") is not None
     names = [each.key for each in store.objects("predicted")]
     assert "predicted/_SUCCESS" in names and len(names) == 4
