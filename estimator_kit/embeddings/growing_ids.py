@@ -332,7 +332,8 @@ def _evict(ids: _Ids, now: tf.Tensor) -> list[tf.Operation]:
     number = tf.minimum(tf.maximum(waiting - (column.rows - used), 0), used)
     score = ids.readings.read_value()[: column.rows]
     score = tf.where(is_used, score, tf.constant(tf.int64.max, tf.int64))
-    rows = tf.cast(tf.argsort(score, stable=True)[:number], tf.int64)
+    _, lowest = tf.math.top_k(-score, number)  # Of equal ones, the first rows.
+    rows = tf.cast(lowest, tf.int64)
     freed = tf.fill(tf.shape(rows), tf.constant(FREE, tf.int64))
     zeros = tf.zeros_like(rows)
     ops = [ids.table.remove(tf.gather(keys, rows))]
