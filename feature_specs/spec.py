@@ -138,6 +138,12 @@ class FeatureSpec:
         name = name if category is None else category
         return name, self.columns[name]
 
+    def ids_of(self, name: str) -> str:
+        """The column that makes the ids of an embedding, an indicator or a weighted column."""
+        while (source := self.columns[name].ids_source) is not None:
+            name = source
+        return name
+
     def canned_name(self, name: str) -> str:
         """The name of a column in the checkpoints of TensorFlow's canned estimators.
 

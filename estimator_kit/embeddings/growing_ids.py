@@ -83,7 +83,7 @@ def of_task(*, writes: bool) -> Iterator[None]:
 
 def columns(spec: FeatureSpec) -> dict[str, Growing]:
     """The growing columns that a group reads, itself or through another column."""
-    names = {_ids_of(spec, name) for name in spec.used_columns()}
+    names = {spec.ids_of(name) for name in spec.used_columns()}
     return {name: column for name, column in spec.of_kind(Growing).items() if name in names}
 
 
@@ -139,11 +139,11 @@ def looked_up(spec: FeatureSpec, features: Mapping[str, Any]) -> dict[str, Any]:
     result, growing = dict(features), spec.of_kind(Growing)
     sets: dict[str, list[str]] = {}
     for name in features:
-        column = growing.get(_ids_of(spec, name)) if name in spec.columns else None
+        column = growing.get(spec.ids_of(name)) if name in spec.columns else None
         if column is not None:
             sets.setdefault(column.ids_name, []).append(name)
     for set_name, names in sets.items():
-        column = growing[_ids_of(spec, names[0])]
+        column = growing[spec.ids_of(names[0])]
         ids = _make(set_name, column)
         flat = [_flat(features[name]) for name in names]
         found = _lookup(ids, tf.concat(flat, 0))
@@ -159,7 +159,7 @@ def looked_up(spec: FeatureSpec, features: Mapping[str, Any]) -> dict[str, Any]:
 
 def add(spec: FeatureSpec, column: str, variable: Any) -> None:
     """Notes a variable with a row for each id of a column; nothing if the column does not grow."""
-    category = spec.of_kind(Growing).get(_ids_of(spec, column))
+    category = spec.of_kind(Growing).get(spec.ids_of(column))
     if category is not None:
         ids = _IDS.get(v1.get_default_graph(), {}).get(category.ids_name)
         if ids is None:
@@ -215,13 +215,6 @@ def backdated(steps: int) -> list[tf.Operation]:
             older = ids.readings.read_value() - tf.constant(steps, tf.int64)
             ops.append(ids.readings.assign(older, read_value=False))
     return ops
-
-
-def _ids_of(spec: FeatureSpec, name: str) -> str:
-    """The column that makes the ids of a column."""
-    while (source := spec.columns[name].ids_source) is not None:
-        name = source
-    return name
 
 
 def _flat(values: Any) -> tf.Tensor:

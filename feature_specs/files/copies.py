@@ -155,12 +155,10 @@ def _own_place() -> str:
 
 def local(url: str) -> str:
     """The path of the copy of an object, a folder or a pattern."""
-    assert _use is not None
     store, key = stores.find(url)
     if any(part in ("", ".", "..") for part in key.split("/")[:-1]) or key.endswith(("/.", "/..")):
         raise ConfigError(f"got {url!r}, expected a path without `..`, `.` and empty parts")
-    scheme, _, place = store.root.partition("://")
-    return os.path.join(_use.root, scheme, place, *filter(None, [key]))
+    return _path(store, key)
 
 
 def url(path: str) -> str:

@@ -140,10 +140,8 @@ def _list(rows: tf.Tensor, dtype: tf.DType) -> tf.RaggedTensor:
 
 def _ids(spec: FeatureSpec, name: str) -> Optional[int]:
     """How many ids a column has; None for numbers, weights and keys."""
-    column = below = spec.columns.get(name)
-    while below is not None and below.ids_source is not None:
-        below = spec.columns[below.ids_source]
-    if column is None or below is None or not column.categorical or below.keyed:
+    column = spec.columns.get(name)
+    if column is None or not column.categorical or spec.columns[spec.ids_of(name)].keyed:
         return None
     return spec.size_of(name)
 

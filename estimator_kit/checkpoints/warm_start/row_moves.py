@@ -59,14 +59,6 @@ class ColumnsOfTables:
         return min(columns, key=self._order.__getitem__, default=None)
 
 
-def ids_of(spec: FeatureSpec, name: str) -> str:
-    """The column that makes the ids of an embedding, an indicator or a weighted column."""
-    source: Optional[str] = name
-    while source is not None:
-        name, source = source, spec.columns[source].ids_source
-    return name
-
-
 def row_move(old: FeatureSpec, old_name: str, new: FeatureSpec, new_name: str) -> Move:
     """How the rows of a column's table move.
 
@@ -81,7 +73,7 @@ def row_move(old: FeatureSpec, old_name: str, new: FeatureSpec, new_name: str) -
     before, now = old.columns[old_name], new.columns[new_name]
     if before.own_meaning() != now.own_meaning() and not _by_word(before, now):
         raise MeaningError(_sentence(old, old_name, new, new_name))
-    old_ids, new_ids = ids_of(old, old_name), ids_of(new, new_name)
+    old_ids, new_ids = old.ids_of(old_name), new.ids_of(new_name)
     source, target = old.columns[old_ids], new.columns[new_ids]
     if not _by_word(source, target):
         if meaning(old, old_ids) != meaning(new, new_ids):

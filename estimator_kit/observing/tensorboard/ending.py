@@ -117,7 +117,7 @@ def _lines(vectors: np.ndarray) -> str:
 
 def _words(spec: FeatureSpec, column: str, rows: int) -> Optional[list[str]]:
     """The word of each row, or None if the ids have no words."""
-    ids = spec.columns[row_moves.ids_of(spec, column)]
+    ids = spec.columns[spec.ids_of(column)]
     if not ids.named_rows:
         return None
     words = [_line(str(word)) for word in ids.row_names(spec)]
