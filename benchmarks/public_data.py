@@ -84,8 +84,8 @@ def part(
     }
 
 
-def _embedding(column: str, **more: Any) -> Row:
-    return {"embedding": column, "dimension": _DIMENSION, "initializer": _START, **more}
+def _embedding(column: str) -> Row:
+    return {"embedding": column, "dimension": _DIMENSION, "initializer": _START}
 
 
 def _lines(path: str, encoding: str = "utf-8") -> Iterator[str]:
@@ -196,13 +196,14 @@ def _games(data: str) -> tuple[list[Row], list[Row], Row]:
             "item": {"dtype": "int64"},
             "recent": {"dtype": "int64", "shape": "variable"},
         },
+        "embedding_tables": {"items": {"dimension": _DIMENSION, "initializer": _START}},
         "columns": {
             "item": {"identity": "item", **size},
             "recent": {"identity": "recent", **size, "sequence": True},
             "recent_bag": {"identity": "recent", **size},
-            "item_field": _embedding("item", shared="items"),
-            "recent_field": _embedding("recent", shared="items"),
-            "recent_bag_field": _embedding("recent_bag", shared="items"),
+            "item_field": {"embedding": "item", "table": "items"},
+            "recent_field": {"embedding": "recent", "table": "items"},
+            "recent_bag_field": {"embedding": "recent_bag", "table": "items"},
         },
         "groups": {
             "target": ["item_field"],

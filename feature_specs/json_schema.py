@@ -20,7 +20,7 @@ from pydantic.json_schema import models_json_schema
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.feature import Feature
 from feature_specs.heads import HEADS
-from feature_specs.kinds import COLUMN_KINDS
+from feature_specs.kinds import COLUMN_KINDS, EmbeddingTable
 from feature_specs.label import Label
 from feature_specs.parser.parser import VERSION
 from feature_specs.sections.records import Drift, Filter, Tables
@@ -64,6 +64,7 @@ def json_schema() -> dict[str, Any]:
     """The schema, in draft 2020-12, as a dict."""
     models: list[type[pydantic.BaseModel]] = [
         Feature,
+        EmbeddingTable,
         *COLUMN_KINDS.values(),
         Label,
         *HEADS.values(),
@@ -96,6 +97,7 @@ def json_schema() -> dict[str, Any]:
         "properties": {
             "version": {"const": VERSION},
             "features": named(Feature),
+            "embedding_tables": named(EmbeddingTable),
             "columns": columns,
             "groups": {"type": "object", "minProperties": 1, "additionalProperties": names},
             "labels": named(Label),

@@ -22,7 +22,7 @@ from feature_specs.errors import Path, Problem, located
 from feature_specs.feature import Feature
 from feature_specs.heads import Objective
 from feature_specs.heads.base import LabelPart
-from feature_specs.kinds import Column
+from feature_specs.kinds import Column, EmbeddingTable
 from feature_specs.label import Label
 from feature_specs.meaning import ASPECTS
 from feature_specs.sections.records import NO_DRIFT, NO_TABLES, Condition, Drift, Filter, Tables
@@ -41,6 +41,8 @@ class FeatureSpec:
 
     Attributes:
       features, columns, labels, objectives: the entries by name.
+      embedding_tables: the tables that embeddings with `table` use. Each embedding also has the
+        options of its table.
       groups: the column names of each part of a model, in the order of the document.
       raw: features that a model that you write reads with `self.raw`, as the records have them.
         Groups may read them, too. Each request needs them.
@@ -61,6 +63,7 @@ class FeatureSpec:
     groups: Mapping[str, tuple[str, ...]]
     labels: Mapping[str, Label]
     objectives: Mapping[str, Objective]
+    embedding_tables: Mapping[str, EmbeddingTable] = dataclasses.field(default_factory=dict)
     raw: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     drift: Drift = NO_DRIFT
@@ -158,7 +161,7 @@ class FeatureSpec:
         """The value that means "missing" in a feature: "", -1, its default, or None if none does.
 
         For a feature with `decode` it is the empty string. For a feature of one value, columns that
-        look values up (identity, vocabulary, hash_bucket, dynamic_embedding) treat the empty string
+        look values up (identity, vocabulary, hash_bucket, growing) treat the empty string
         and -1 as missing: the model gets no id. The same happens if the feature is absent and its
         default is such a value. Columns that know a missing number (`is_missing`, or with the
         option `missing`) treat the default so. In lists, feature lists, other numbers and labels,
@@ -304,6 +307,11 @@ class FeatureSpec:
             "objectives": dump(self.objectives),
             "ignored": list(self.ignored),
         }
+        for name, column in self.columns.items():
+            for field in column.borrowed:
+                document["columns"][name].pop(field, None)
+        if self.embedding_tables:
+            document["embedding_tables"] = dump(self.embedding_tables)
         if self.raw:
             document["raw"] = list(self.raw)
         if self.drift != NO_DRIFT:

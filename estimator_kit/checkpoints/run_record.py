@@ -167,12 +167,12 @@ def kept_spec(folder: str) -> Optional[FeatureSpec]:
         return None
     kept_files.check_folder(folder)
     if file_systems.scheme_of(folder) is None:
-        return parser.load(path)
+        return parser.load(path, stored=True)
     local = tempfile.TemporaryDirectory(prefix="estimator_kit-spec-")
     _LOCAL_COPIES.append(local)
     file_systems.copy_folder(folder, local.name)
     try:
-        spec = parser.load(os.path.join(local.name, "spec.json"))
+        spec = parser.load(os.path.join(local.name, "spec.json"), stored=True)
     except SpecError as error:
         raise SpecError(path, error.problems) from error
     return dataclasses.replace(spec, source=path)

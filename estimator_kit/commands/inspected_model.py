@@ -121,7 +121,7 @@ def _float64(facts: _Facts) -> Iterator[str]:
 def _tables_to_share(facts: _Facts) -> Iterator[str]:
     """Pairs of embeddings whose ids mean the same."""
     for (one, a), (other, b) in itertools.combinations(facts.embeddings().items(), 2):
-        if a.shared is not None or b.shared is not None or a.dimension != b.dimension:
+        if a.table is not None or b.table is not None or a.dimension != b.dimension:
             continue
         if a.source == b.source or not a.trainable or not b.trainable:
             continue
@@ -129,8 +129,8 @@ def _tables_to_share(facts: _Facts) -> Iterator[str]:
         if reason is not None:
             yield (
                 f"columns.{one} and columns.{other}: {a.source} and {b.source} have {reason}. If a "
-                "word means the same in both, give both embeddings `shared: <name>`, so that they "
-                "use one table."
+                "word means the same in both, name a table in embedding_tables, and give both "
+                "embeddings `table: <name>`."
             )
 
 

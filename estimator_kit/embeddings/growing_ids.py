@@ -141,7 +141,7 @@ def looked_up(spec: FeatureSpec, features: Mapping[str, Any]) -> dict[str, Any]:
     for name in features:
         column = growing.get(spec.ids_of(name)) if name in spec.columns else None
         if column is not None:
-            sets.setdefault(column.ids_name, []).append(name)
+            sets.setdefault(column.ids_name(spec), []).append(name)
     for set_name, names in sets.items():
         column = growing[spec.ids_of(names[0])]
         ids = _make(set_name, column)
@@ -161,7 +161,7 @@ def add(spec: FeatureSpec, column: str, variable: Any) -> None:
     """Notes a variable with a row for each id of a column; nothing if the column does not grow."""
     category = spec.of_kind(Growing).get(spec.ids_of(column))
     if category is not None:
-        ids = _IDS.get(v1.get_default_graph(), {}).get(category.ids_name)
+        ids = _IDS.get(v1.get_default_graph(), {}).get(category.ids_name(spec))
         if ids is None:
             raise ConfigError(
                 f"column {column!r} reads the growing column of {category.source!r}, whose values "

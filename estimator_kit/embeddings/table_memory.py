@@ -94,7 +94,7 @@ def table_bytes(spec: FeatureSpec, groups: Iterable[str]) -> dict[str, tuple[str
             column = embeddings[name]
             rows = spec.size_of(column.source)
             size = rows * column.dimension * _FLOAT32
-            tables[column.shared or name] = (f"{rows:,} x {column.dimension}", size)
+            tables[column.table or name] = (f"{rows:,} x {column.dimension}", size)
     return tables
 
 

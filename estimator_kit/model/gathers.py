@@ -112,11 +112,11 @@ def make_table(spec: FeatureSpec, name: str) -> tf.Tensor:
     """
     column = spec.of_kind(Embedding)[name]
     v1 = tf.compat.v1
-    if column.shared is None:
+    if column.table is None:
         scope, variable = v1.variable_scope(spec.canned_name(name)), TABLE
     else:
         root = v1.VariableScope(v1.AUTO_REUSE, name="")
-        scope, variable = v1.variable_scope(root, auxiliary_name_scope=False), column.shared
+        scope, variable = v1.variable_scope(root, auxiliary_name_scope=False), column.table
     shape = [spec.size_of(column.source), column.dimension]
     with scope, made_once(f"the table of the column {name!r}"):
         table = v1.get_variable(

@@ -69,7 +69,7 @@ def check(
 def _check_ftrl(spec: FeatureSpec, new: Collection[str]) -> None:
     """Refuses tables for which FTRL has new slots."""
     for name in pretrained_files.columns_with(spec):
-        table = spec.of_kind(Embedding)[name].shared or f"{spec.canned_name(name)}/{TABLE}"
+        table = spec.of_kind(Embedding)[name].table or f"{spec.canned_name(name)}/{TABLE}"
         slots = (f"/{table}/Ftrl", f"/{table}/Ftrl_1")
         if any(f"/{variable}".endswith(slots) for variable in new):
             raise ConfigError(

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Optional
 
 from feature_specs.embeddings.vector_files import VectorFileError, npy_array, text_vectors
-from feature_specs.errors import Problem, SpecError, nearest
+from feature_specs.errors import Path, Problem, SpecError, nearest
 from feature_specs.kinds import Column, Embedding, Vocabulary
 from feature_specs.kinds.embedding import Pretrained
 from feature_specs.kinds.vocabulary import inside, not_inside
@@ -48,7 +48,7 @@ def columns_with(spec: FeatureSpec) -> list[str]:
     used = spec.used_columns()
     for name, column in spec.of_kind(Embedding).items():
         if name in used and column.pretrained is not None:
-            result.setdefault(f"shared {column.shared}" if column.shared else name, name)
+            result.setdefault(f"table {column.table}" if column.table else name, name)
     return list(result.values())
 
 
@@ -61,10 +61,12 @@ def embedding_of(spec: FeatureSpec, name: str) -> tuple[Embedding, Pretrained]:
 
 def check_entries(spec: FeatureSpec) -> Iterator[Problem]:
     """The problems of `pretrained` entries, without reading their files."""
+    checked = set()
     for name, column in spec.of_kind(Embedding).items():
-        if column.pretrained is None:
+        if column.pretrained is None or (column.table is not None and column.table in checked):
             continue
-        path, entry = ("columns", name, "pretrained"), column.pretrained
+        checked.add(column.table)
+        path, entry = _place(spec, name), column.pretrained
         file = entry.file if entry.file is not None else entry.checkpoint
         assert file is not None
         if inside(spec.directory, file) is None:
@@ -87,6 +89,12 @@ def check_entries(spec: FeatureSpec) -> Iterator[Problem]:
                 )
 
 
+def _place(spec: FeatureSpec, name: str) -> Path:
+    table = spec.of_kind(Embedding)[name].table
+    entry = ("columns", name) if table is None else ("embedding_tables", table)
+    return (*entry, "pretrained")
+
+
 def check(spec: FeatureSpec) -> list[Looked]:
     """Checks the files of all pretrained vectors.
 
@@ -101,7 +109,7 @@ def check(spec: FeatureSpec) -> list[Looked]:
         try:
             looked.append(_look(spec, name))
         except VectorFileError as error:
-            problems.append(spec.problem(("columns", name, "pretrained"), str(error)))
+            problems.append(spec.problem(_place(spec, name), str(error)))
     if problems:
         raise SpecError(spec.source, problems)
     return looked

@@ -27,7 +27,7 @@ from __future__ import annotations
 from feature_specs.kinds.base import Column
 from feature_specs.kinds.categorical import HashBucket, Identity, Indicator
 from feature_specs.kinds.crossed import Crossed
-from feature_specs.kinds.embedding import Embedding
+from feature_specs.kinds.embedding import Embedding, EmbeddingTable
 from feature_specs.kinds.growing import Growing
 from feature_specs.kinds.missing import IsMissing
 from feature_specs.kinds.numeric import Bucketized, Numeric, SequenceNumeric
@@ -63,6 +63,7 @@ __all__ = [
     "Column",
     "Crossed",
     "Embedding",
+    "EmbeddingTable",
     "Growing",
     "HashBucket",
     "Identity",

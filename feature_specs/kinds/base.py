@@ -228,6 +228,11 @@ class Column(Declared):
         """The name of the table that it shares with other columns. By default None."""
         return None
 
+    @property
+    def borrowed(self) -> frozenset[str]:
+        """Its fields whose values are those of another entry. By default none."""
+        return frozenset()
+
     def row_names(self, spec: Entries) -> Sequence[Any]:
         """The values of its ids in order, without `unnamed_ids`. Only if `named_rows` is set."""
         raise TypeError(f"the rows of a {self.kind} column have no names")

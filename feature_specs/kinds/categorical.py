@@ -93,6 +93,11 @@ class HashBucket(Lookup):
     size: Annotated[int, Field(ge=2, le=2**62)] = Field(
         description="The number of ids. A larger number has fewer collisions and needs more memory."
     )
+    salt: str = Field(
+        "",
+        description="A text that is hashed before each value. Columns with different texts hash "
+        "equal values to different ids, so that several features can use one embedding table.",
+    )
     sequence: bool = field(
         False,
         changes="weights",
@@ -118,6 +123,11 @@ class HashBucket(Lookup):
         return {"kind": self.kind, "size": self.size}
 
     def feature_column(self, reference: Reference, name: str) -> Any:
+        if self.salt:
+            raise ValueError(
+                f"{reference.spec.source}: column {name!r} has a salt, and tf.feature_column has "
+                "none. Train it with a ModelFn, or remove salt."
+            )
         of = reference.tf.feature_column
         if self.sequence:
             make = of.sequence_categorical_column_with_hash_bucket

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from feature_specs.entry import (
     NAME_PATTERN,
+    Declared,
     Entry,
     PositiveFloat,
     PositiveInt,
@@ -116,24 +117,10 @@ class Pretrained(Entry):
         return self
 
 
-class Embedding(OverIds):
-    """A learned vector for each id of a categorical column.
+class EmbeddingTable(Declared):
+    """A table of learned vectors that embeddings with `table` use."""
 
-    A record without ids has the zero vector.
-    """
-
-    kind = "embedding"
-    dense = "embedding"
-    source: str = field(
-        alias="embedding", changes="weights", description="The name of a categorical column."
-    )
     dimension: PositiveInt = field(changes="weights", description="The length of the vectors.")
-    combiner: Literal["mean", "sum", "sqrtn"] = field(
-        "mean",
-        changes="weights",
-        description="How the vectors of a list of ids become one vector: their `mean`, their "
-        "`sum`, or `sqrtn`, the sum divided by the square root of the number of ids.",
-    )
     initializer: Optional[Initializer] = field(
         None,
         changes="training",
@@ -155,12 +142,6 @@ class Embedding(OverIds):
         "in the batch do not change. The default adds no penalty.",
     )
     trainable: bool = field(True, changes="training", description="`false` freezes the table.")
-    shared: Optional[Annotated[str, Field(pattern=NAME_PATTERN)]] = field(
-        None,
-        changes="weights",
-        description="The name of a table to share. The embeddings of a group with the same name "
-        "use one table of this name.",
-    )
     pretrained: Optional[Pretrained] = field(
         None,
         changes="training",
@@ -170,7 +151,7 @@ class Embedding(OverIds):
     )
 
     @pydantic.model_validator(mode="after")
-    def _check(self) -> Embedding:
+    def _check(self) -> EmbeddingTable:
         if not self.trainable and self.pretrained is None and self.initializer is None:
             raise ValueError(
                 "trainable: false freezes random vectors. Add pretrained vectors, or an "
@@ -180,16 +161,53 @@ class Embedding(OverIds):
             raise ValueError("trainable: false freezes the table, so l2 has no effect. Remove l2.")
         return self
 
-    @property
-    def shared_table(self) -> Optional[str]:
-        return self.shared
+
+def _dimension_or_table(schema: dict[str, Any]) -> None:
+    schema["required"].remove("dimension")
+    schema["anyOf"] = [{"required": ["dimension"]}, {"required": ["table"]}]
+
+
+class Embedding(EmbeddingTable, OverIds):
+    """A learned vector for each id of a categorical column.
+
+    A record without ids has the zero vector. An embedding has its own table, or one of
+    `embedding_tables`. Then the parser gives it the options of that table.
+    """
+
+    model_config = pydantic.ConfigDict(json_schema_extra=_dimension_or_table)
+
+    kind = "embedding"
+    dense = "embedding"
+    source: str = field(
+        alias="embedding", changes="weights", description="The name of a categorical column."
+    )
+    combiner: Literal["mean", "sum", "sqrtn"] = field(
+        "mean",
+        changes="weights",
+        description="How the vectors of a list of ids become one vector: their `mean`, their "
+        "`sum`, or `sqrtn`, the sum divided by the square root of the number of ids.",
+    )
+    table: Optional[Annotated[str, Field(pattern=NAME_PATTERN)]] = field(
+        None,
+        changes="weights",
+        description="A table of `embedding_tables`, which then has all other options but "
+        "`combiner`. Embeddings of several columns can use one table.",
+    )
 
     def width(self, spec: Entries) -> int:
         return self.dimension
 
     def canned_name(self, spec: Entries, name: str) -> str:
-        shared = "_shared" if self.shared is not None else ""
+        shared = "_shared" if self.table is not None else ""
         return f"{self.name_of_source(spec)}{shared}_embedding"
+
+    @property
+    def borrowed(self) -> frozenset[str]:
+        return frozenset() if self.table is None else frozenset(EmbeddingTable.model_fields)
+
+    @property
+    def shared_table(self) -> Optional[str]:
+        return self.table
 
     def not_linear(self) -> str:
         return (

@@ -18,13 +18,15 @@ from typing import Annotated, Any, Literal, NoReturn, Optional
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import NAME_PATTERN, PositiveInt, field
+from feature_specs.entry import PositiveInt, field
 from feature_specs.errors import Problem
 from feature_specs.kinds.base import Entries, Reference, path_to
 from feature_specs.kinds.categorical import Lookup
 
-# Fields that columns with the same ids need not have in common.
-_OWN = {"source", "sequence", "shared"}
+
+def _rows_or_ids_of(schema: dict[str, Any]) -> None:
+    schema["required"].remove("rows")
+    schema["anyOf"] = [{"required": ["rows"]}, {"required": ["ids_of"]}]
 
 
 class Growing(Lookup):
@@ -32,10 +34,12 @@ class Growing(Lookup):
 
     Until then, and if no row is free, its id is a bucket that it shares with other values, as with
     `hash_bucket`. A new row starts as the row of the bucket, so that nothing jumps. -1 means
-    missing, and so does the empty string in a feature of one value. Columns of one feature have the
-    same ids, and so have columns with the same `shared`. Each table over such a column has
-    `buckets` + `rows` rows from the start, so it never needs more memory.
+    missing, and so does the empty string in a feature of one value. A column with `ids_of` has the
+    ids of another one; the parser gives it the options of that column. Each table over such a
+    column has `buckets` + `rows` rows from the start, so it never needs more memory.
     """
+
+    model_config = pydantic.ConfigDict(json_schema_extra=_rows_or_ids_of)
 
     kind = "growing"
     categorical = True
@@ -82,11 +86,11 @@ class Growing(Lookup):
         description="`true` keeps the values of a list as separate steps, for models that read "
         "steps in order.",
     )
-    shared: Optional[Annotated[str, Field(pattern=NAME_PATTERN)]] = field(
+    ids_of: Optional[str] = field(
         None,
         changes="weights",
-        description="A name that columns of several features have in common if equal values "
-        "should have equal ids, such as an item and the items before it.",
+        description="Another growing column, whose ids and options this one has: equal values of "
+        "two features, such as an item and the items before it, have one id.",
     )
 
     @pydantic.model_validator(mode="after")
@@ -95,39 +99,41 @@ class Growing(Lookup):
             raise ValueError("rows and buckets must be 2147483648 together at most")
         return self
 
+    def ids_name(self, spec: Entries) -> str:
+        """The name of its ids in a checkpoint: the feature that they are of."""
+        other = None if self.ids_of is None else spec.columns.get(self.ids_of)
+        return other.source if isinstance(other, Growing) else self.source
+
     @property
-    def ids_name(self) -> str:
-        """The name of its ids in a checkpoint."""
-        return self.shared or self.source
+    def borrowed(self) -> frozenset[str]:
+        return frozenset() if self.ids_of is None else OPTIONS
 
     def problems(self, spec: Entries, name: str) -> Iterator[Problem]:
         yield from super().problems(spec, name)
+        if self.ids_of is not None:
+            other = spec.columns.get(self.ids_of)
+            assert isinstance(other, Growing)  # The parser says so.
+            features = [spec.features.get(column.source) for column in (other, self)]
+            dtypes = [None if feature is None else feature.dtype for feature in features]
+            if None not in dtypes and dtypes[0] != dtypes[1]:
+                yield Problem(
+                    ("columns", name, "ids_of"),
+                    f"column {self.ids_of!r} reads {dtypes[0]}, and this one {dtypes[1]}, whose "
+                    "keys differ. Write both features with one dtype, or remove ids_of.",
+                )
+            return
         for other_name, other in spec.columns.items():
             if other_name == name:
                 return
-            if not isinstance(other, Growing) or other.ids_name != self.ids_name:
+            if not isinstance(other, Growing) or other.ids_of is not None:
                 continue
-            path = path_to(self, name)
-            both = f"columns {other_name!r} and {name!r} have the same ids ({self.ids_name!r})"
-            mine, theirs = (column.model_dump(exclude=_OWN) for column in (self, other))
-            for key, value in mine.items():
-                if value != theirs[key]:
-                    yield Problem(
-                        path,
-                        f"{both}, but {key} is {theirs[key]!r} and {value!r}. Write the same value "
-                        "in both.",
-                    )
-            dtypes = [
-                feature.dtype if (feature := spec.features.get(column.source)) else None
-                for column in (other, self)
-            ]
-            if None not in dtypes and dtypes[0] != dtypes[1]:
+            if other.source == self.source:
                 yield Problem(
-                    path,
-                    f"{both}, but the features have the dtypes {dtypes[0]} and {dtypes[1]}, whose "
-                    "keys differ. Write both features with one dtype, or choose another `shared`.",
+                    path_to(self, name),
+                    f"column {other_name!r} gives ids to the values of {self.source!r}, too. Write "
+                    f"{{growing: {self.source}, ids_of: {other_name}}}.",
                 )
-            return
+                return
 
     def cross_problem(self, spec: Entries, key: str) -> str:
         return (
@@ -144,7 +150,7 @@ class Growing(Lookup):
     def ids_meaning(self, spec: Entries) -> dict[str, Any]:
         return {
             "kind": self.kind,
-            "ids": self.ids_name,
+            "ids": self.ids_name(spec),
             "rows": self.rows,
             "buckets": self.buckets,
         }
@@ -154,3 +160,7 @@ class Growing(Lookup):
             f"{reference.spec.source}: column {name!r} is growing, and tf.feature_column has no "
             "such column. Train it with a ModelFn, or use a hash_bucket column."
         )
+
+
+# The fields that a column with `ids_of` does not set.
+OPTIONS = frozenset(Growing.model_fields) - {"source", "sequence", "ids_of"}

@@ -18,7 +18,7 @@ from typing import Any, Union
 
 from feature_specs.embeddings import pretrained_files
 from feature_specs.errors import Problem, ProblemError, SpecError, did_you_mean, located, value_text
-from feature_specs.parser.sections import SECTIONS, Reading
+from feature_specs.parser.sections import SECTIONS, Reading, stored_form
 from feature_specs.parser.statistics_references import StatisticsReferences
 from feature_specs.parser.yaml_reader import LONGEST, Lines, read_text, too_long
 from feature_specs.spec import FeatureSpec
@@ -28,12 +28,16 @@ from feature_specs.validation import groups, labels, validation
 VERSION = 1
 
 
-def load(path: Union[str, pathlib.Path]) -> FeatureSpec:
+def load(path: Union[str, pathlib.Path], *, stored: bool = False) -> FeatureSpec:
     """Reads the feature spec in a YAML or JSON file.
 
     The paths of vocabulary and statistics files are relative to the folder of the spec and must
     stay below it. The parser replaces a reference to a statistics file by numbers
     (`statistics_references`).
+
+    Args:
+      path: the file.
+      stored: whether the kit wrote it. Then it may have the form of an earlier release.
 
     Raises:
       SpecError: the file cannot be read, or the spec has mistakes. `problems` lists all of them.
@@ -51,6 +55,8 @@ def load(path: Union[str, pathlib.Path]) -> FeatureSpec:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(str(path), [Problem((), f"cannot be read: {reason}")]) from error
     document, lines = read_text(text, str(path))
+    if stored and isinstance(document, dict):
+        document = stored_form(document)
     return _Parser(str(path), path.parent, lines).spec(document)
 
 
@@ -63,8 +69,8 @@ def parse(
     """Reads a feature spec from a dict of the same form as the YAML.
 
     Args:
-      document: the sections `features`, `columns`, `groups`, `labels`, `objectives`, `raw`,
-        `ignored`, `drift`, `filter`, `retraining` and `tables`.
+      document: the sections `features`, `embedding_tables`, `columns`, `groups`, `labels`,
+        `objectives`, `raw`, `ignored`, `drift`, `filter`, `retraining` and `tables`.
       directory: the folder that the paths of vocabulary and statistics files start from.
       source: the name of the document in error messages.
 
@@ -150,7 +156,7 @@ class _Parser:
         checks_of_use = (
             groups.check_use,
             groups.check_variable_names,
-            groups.check_shared_tables,
+            groups.check_embedding_tables,
             groups.check_sequences,
             groups.check_ragged_groups,
         )

@@ -9,9 +9,10 @@ translated into the words and paths of a spec. This module does not import Tenso
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple, Optional
 
 import pydantic
@@ -20,7 +21,8 @@ from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import Path, Problem, ProblemError, did_you_mean, nearest, value_text
 from feature_specs.feature import Feature
 from feature_specs.heads import HEADS
-from feature_specs.kinds import COLUMN_KINDS
+from feature_specs.kinds import COLUMN_KINDS, Column, Embedding, EmbeddingTable, Growing
+from feature_specs.kinds.growing import OPTIONS
 from feature_specs.label import Label
 from feature_specs.parser.statistics_references import StatisticsReferences
 from feature_specs.sections.records import Drift, Filter, Measures, Tables
@@ -131,10 +133,14 @@ class Reading:
 
     Attributes:
       references: the statistics files that its columns refer to.
+      columns: the entries of `columns`, as the document has them.
+      tables: the entries of `embedding_tables`; None for one with problems.
       problems: what is wrong so far.
     """
 
     references: StatisticsReferences
+    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    tables: dict[str, Optional[EmbeddingTable]] = dataclasses.field(default_factory=dict)
     problems: list[Problem] = dataclasses.field(default_factory=list)
 
     def section(self, name: str, value: Any) -> Any:
@@ -174,6 +180,11 @@ class Section(NamedTuple):
 
 def _entry_of(model: type[pydantic.BaseModel]) -> _Read:
     return lambda reading, value, path: reading.entry(model, value, path)
+
+
+def _columns(reading: Reading, value: Any, path: Path) -> Any:
+    reading.columns = value if isinstance(value, Mapping) else {}
+    return _named(_column)(reading, value, path)
 
 
 def _named(read_entry: _Read) -> _Read:
@@ -221,7 +232,107 @@ def _column(reading: Reading, value: Any, path: Path) -> Any:
         near = [hint for hint in (nearest(key, COLUMN_KINDS) for key in keys) if hint]
         hint = "" if kinds else near[0] if near else did_you_mean("", COLUMN_KINDS)
         raise ProblemError(path, f"got {got}, expected one column kind, as in {{numeric: x}}{hint}")
-    return reading.entry(COLUMN_KINDS[kinds[0]], reading.references.resolved(value, path), path)
+    kind = COLUMN_KINDS[kinds[0]]
+    if kind is Embedding:
+        return _embedding(reading, value, path)
+    if kind is Growing:
+        return _growing(reading, value, path)
+    return reading.entry(kind, reading.references.resolved(value, path), path)
+
+
+def _growing(reading: Reading, value: Mapping[str, Any], path: Path) -> Any:
+    """A growing column. One with `ids_of` gets the options of that column."""
+    name = value.get("ids_of")
+    if not isinstance(name, str):
+        if "rows" not in value:
+            raise ProblemError((*path, "rows"), "is missing. Set it, or ids_of.")
+        return reading.entry(Growing, value, path)
+    columns = {
+        key: entry
+        for key, entry in reading.columns.items()
+        if isinstance(entry, Mapping) and "growing" in entry and "ids_of" not in entry
+    }
+    if name not in columns:
+        hint = did_you_mean(name, columns)
+        raise ProblemError(
+            (*path, "ids_of"), f"got {name!r}, expected a growing column without ids_of{hint}"
+        )
+    return _completed(reading, Growing, value, columns[name], OPTIONS, path, f"columns.{name}")
+
+
+def _completed(
+    reading: Reading, kind: type[Column], value: Mapping[str, Any], other: Mapping[str, Any],
+    options: Collection[str], path: Path, place: str,
+) -> Any:  # fmt: skip
+    """An entry that has the options of another one, and must not set them itself."""
+    for key in options:
+        if key in value:
+            raise ProblemError(
+                (*path, key), f"{place} says this. Remove it here. {place}.{key} holds for both."
+            )
+    taken = {key: each for key, each in other.items() if key in options}
+    return reading.entry(kind, {**taken, **value}, path)
+
+
+def _embedding(reading: Reading, value: Mapping[str, Any], path: Path) -> Any:
+    """An embedding. One with `table` gets the options of that table."""
+    if "shared" in value:
+        options = {key: value[key] for key in EmbeddingTable.model_fields if key in value}
+        raise ProblemError(
+            (*path, "shared"),
+            "shared is no longer an option. Write the table once, in the section embedding_tables: "
+            f"{{{value['shared']}: {_as_yaml(options)}}}; and here {{embedding: "
+            f"{value['embedding']}, table: {value['shared']}}}.",
+        )
+    name = value.get("table")
+    if not isinstance(name, str):
+        if "dimension" not in value:
+            raise ProblemError(
+                (*path, "dimension"), "is missing. Set it, or table: a name of embedding_tables."
+            )
+        return reading.entry(Embedding, value, path)
+    if name not in reading.tables:
+        what = "a name of embedding_tables"
+        raise ProblemError(
+            (*path, "table"), f"got {name!r}, expected {what}{did_you_mean(name, reading.tables)}"
+        )
+    table = reading.tables[name]
+    if table is None:
+        return None
+    entry = table.model_dump(mode="json", by_alias=True, exclude_none=True)
+    options = EmbeddingTable.model_fields
+    return _completed(reading, Embedding, value, entry, options, path, f"embedding_tables.{name}")
+
+
+def _as_yaml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_as_yaml(each)}' for key, each in value.items())}}}"
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def _embedding_tables(reading: Reading, value: Any, path: Path) -> Any:
+    read = _named(_entry_of(EmbeddingTable))(reading, value, path)
+    reading.tables = {name: read.get(name) for name in value}
+    return read
+
+
+def stored_form(document: dict[str, Any]) -> dict[str, Any]:
+    """The document of a spec that an earlier release of the kit stored, as this one has it.
+
+    Embeddings that shared a table each had its options.
+    """
+    columns, tables = {}, {}
+    for name, entry in document.get("columns", {}).items():
+        if "embedding" in entry and entry.get("shared") is not None:
+            entry = dict(entry)
+            table = entry["table"] = entry.pop("shared")
+            tables[table] = {
+                key: entry.pop(key) for key in EmbeddingTable.model_fields if key in entry
+            }
+        columns[name] = entry
+    if not tables:
+        return document
+    return {**document, "embedding_tables": tables, "columns": columns}
 
 
 def _objective(reading: Reading, value: Any, path: Path) -> Any:
@@ -274,7 +385,8 @@ def _without_none(entries: Mapping[Any, Any]) -> dict[Any, Any]:
 # The sections of a spec. They are read in this order, in which messages list them, too.
 SECTIONS = {
     "features": Section(_named(_entry_of(Feature)), required=True),
-    "columns": Section(_named(_column), required=True),
+    "embedding_tables": Section(_embedding_tables),
+    "columns": Section(_columns, required=True),
     "groups": Section(_named(_list_of_names("column names")), required=True),
     "labels": Section(_named(_entry_of(Label)), required=True),
     "objectives": Section(_named(_objective), required=True),

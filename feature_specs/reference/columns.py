@@ -112,7 +112,7 @@ def _shared(spec: FeatureSpec, group: str) -> dict[str, Any]:
                 "%s: group %r: the columns %s share the table %r, which tf.estimator.DNN* and "
                 "tf.estimator.DNNLinearCombined* never train. It keeps its initial values. Use "
                 "tf.compat.v1.estimator.DNN* or DNNLinearCombined*, a model of the kit, or your "
-                "own model_fn, which train it; or remove `shared`.",
+                "own model_fn, which train it; or give each column its own table.",
                 spec.source,
                 group,
                 ", ".join(names),

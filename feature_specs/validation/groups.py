@@ -161,36 +161,37 @@ def check_sequences(spec: FeatureSpec) -> Problems:
                 )
 
 
-def check_shared_tables(spec: FeatureSpec) -> Problems:
-    """Embeddings that share a table agree in all that defines it, and in what its rows mean."""
-    tables: dict[str, dict[str, Embedding]] = {}
-    for name, column in spec.of_kind(Embedding).items():
-        if column.shared is not None:
-            tables.setdefault(column.shared, {})[name] = column
-    for table, members in tables.items():
-        (first_name, first), *others = members.items()
-        path: Path = ("columns", first_name, "shared")
-        if not others:
+def check_embedding_tables(spec: FeatureSpec) -> Problems:
+    """Each table has columns, and its rows mean the same for all of them."""
+    for table in spec.embedding_tables:
+        columns = spec.of_kind(Embedding).items()
+        members = [(name, column) for name, column in columns if column.table == table]
+        if not members:
             yield Problem(
-                path, f"no other embedding shares {table!r}. Remove shared, or name another table."
+                ("embedding_tables", table),
+                "no embedding has this table. Remove it, or name it in a column: {embedding: ..., "
+                f"table: {table}}}.",
             )
+            continue
         if table == "global_step":
             yield Problem(
-                path, "got 'global_step', which is a variable of TensorFlow. Use another name."
+                ("embedding_tables", table),
+                "is the name of a variable of TensorFlow. Use another name.",
             )
-        size, fields = spec.size_of(first.source), first.model_dump(exclude={"source"})
+        (first_name, first), *others = members
+        size = spec.size_of(first.source)
         for name, column in others:
-            shares = f"shares the table {table!r} with {first_name!r}, but"
-            values = column.model_dump(exclude={"source"})
-            differ = [field for field in fields if fields[field] != values[field]]
-            if differ:
+            uses = f"uses the table {table!r} as {first_name!r} does, but"
+            if column.combiner != first.combiner:
                 yield Problem(
-                    ("columns", name), f"{shares} differs in {', '.join(differ)}. Make them equal."
+                    ("columns", name),
+                    f"{uses} with the combiner {column.combiner!r} instead of {first.combiner!r}. "
+                    "Make them equal.",
                 )
             if spec.size_of(column.source) != size:
                 yield Problem(
                     ("columns", name),
-                    f"{shares} has {spec.size_of(column.source)} ids, and {first_name!r} has "
+                    f"{uses} has {spec.size_of(column.source)} ids, and {first_name!r} has "
                     f"{size}. Make them equal.",
                 )
                 continue
@@ -198,10 +199,10 @@ def check_shared_tables(spec: FeatureSpec) -> Problems:
             difference = _difference_of_ids(spec, *ids)
             if difference is not None:
                 yield Problem(
-                    ("columns", name, "shared"),
-                    f"{shares} {difference}. An id must mean the same in both. Make them equal, "
-                    "with one list or file if they are vocabularies; or remove shared, so that "
-                    "each column has its own table.",
+                    ("columns", name, "table"),
+                    f"{uses} {difference}. An id must mean the same in both. Make them equal, "
+                    "with one list or file if they are vocabularies; or give each column its own "
+                    "table.",
                 )
 
 

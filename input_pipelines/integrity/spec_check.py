@@ -294,12 +294,12 @@ class _Counts:
 
     def _table(self, name: str, column: kinds.Embedding) -> Iterator[str]:
         of, size = name, self._spec.size_of(column.source)
-        if column.shared is not None:
+        if column.table is not None:
             used, tables = self._spec.used_columns(), self._spec.of_kind(kinds.Embedding)
-            members = [n for n in used if n in tables and tables[n].shared == column.shared]
+            members = [n for n in used if n in tables and tables[n].table == column.table]
             if name != members[0]:
                 return  # The line of the first member describes the shared table.
-            of = f"{column.shared} of {', '.join(members)}"
+            of = f"{column.table} of {', '.join(members)}"
         mib = size * column.dimension * 4 / _MIB
         yield f"table {of}: {size:,} x {column.dimension}, {mib:,.1f} MiB"
 

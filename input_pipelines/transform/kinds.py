@@ -198,10 +198,15 @@ def _vocabulary(batch: Batch, name: str, column: Vocabulary) -> Ids:
 
 def _hash_bucket(batch: Batch, name: str, column: HashBucket) -> Ids:
     def ids_of(values: tf.Tensor) -> tf.Tensor:
-        text = values if values.dtype == tf.string else tf.strings.as_string(values)
-        return tf.strings.to_hash_bucket_fast(text, column.size)
+        return hashed(values, column.size, tf.constant(column.salt) if column.salt else None)
 
     return _looked_up(batch, column, ids_of)
+
+
+def hashed(values: tf.Tensor, size: int, salt: Optional[tf.Tensor] = None) -> tf.Tensor:
+    """The ids of values, without regard to missing ones. `salt` is a text, or one for each row."""
+    text = values if values.dtype == tf.string else tf.strings.as_string(values)
+    return tf.strings.to_hash_bucket_fast(text if salt is None else salt + text, size)
 
 
 def _keys(batch: Batch, name: str, column: Growing) -> Ids:

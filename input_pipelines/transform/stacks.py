@@ -93,10 +93,12 @@ def _hashes(batch: Batch) -> dict[str, Ids]:
     columns = {n: column for n, column in kind.items() if _is_single(batch, column.source)}
     result: dict[str, Ids] = {}
     groups = _grouped(columns, lambda n: (batch.parsed[columns[n].source].dtype, columns[n].size))
-    for (dtype, size), names in groups.items():
+    for (_, size), names in groups.items():
         words = _stacked([batch.parsed[columns[name].source] for name in names])
-        text = words if dtype == tf.string else tf.strings.as_string(words)
-        hashed = Ids(tf.strings.to_hash_bucket_fast(text, size), is_present(words))
+        salts = [columns[name].salt for name in names]
+        salt = tf.constant([[s] for s in salts] if len(names) > 1 else salts[0])
+        ids_of = kinds.hashed(words, size, salt if any(salts) else None)
+        hashed = Ids(ids_of, is_present(words))
         result.update(zip(names, map(Ids, _parts(hashed.masked(), len(names)))))
     return result
 

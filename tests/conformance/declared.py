@@ -173,6 +173,8 @@ def side(kind: str, **changes: Any) -> Side:
     })  # fmt: skip
     if kind in COLUMN_KINDS:
         document["columns"]["x"] = entry
+        if "table" in entry:
+            document["embedding_tables"] = {entry["table"]: {"dimension": 3}}
         group = also.get("_group", _GROUP.get(kind, "wide"))
         document["groups"] = {group: also.get("_names", ["x"])}
     elif kind == "label":
@@ -254,6 +256,8 @@ def _tables(before: bytes, **after: Any) -> tuple[dict[str, Any], dict[str, Any]
     return {"_rows": before}, {"_rows": before, **after}
 
 
+_OTHER = {"y": {"growing": "city2", "rows": 5, "buckets": 2}}
+
 # What a type does not show: pairs of changes of the entry, as `side` takes them.
 BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     **{f"{kind}.normalizer": [({}, {"normalizer": "log1p"})]
@@ -328,15 +332,19 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
                               "_columns": {"less": {"hash_bucket": "tags", "size": 4}}})],
     "weighted.weight": [({}, {"weight": "visits"})],
     "crossed.hash_key": [({}, {"hash_key": 7})],
-    "growing.shared": [({}, {"shared": "others"})],
+    "growing.ids_of": [
+        ({"_columns": _OTHER, "_names": ["x", "y"]},
+         {"_columns": _OTHER, "_names": ["x", "y"], "ids_of": "y", "rows": None, "buckets": None})
+    ],
     "embedding.initializer": [({}, {"initializer": {"uniform": {"min": -1.0, "max": 1.0}}})],
     "embedding.max_norm": [({}, {"max_norm": 0.2})],
     "embedding.l2": [({}, {"l2": 0.5})],
     "embedding.trainable": [_both({"initializer": "zeros"}, trainable=False)],
-    "embedding.shared": [
+    "hash_bucket.salt": [({}, {"salt": "other "})],
+    "embedding.table": [
         tuple(
-            {"shared": name, "_names": ["x", "z"],
-             "_columns": {"z": {"embedding": "tag2", "dimension": 3, "shared": name}}}
+            {"table": name, "dimension": None, "_names": ["x", "z"],
+             "_columns": {"z": {"embedding": "tag2", "table": name}}}
             for name in ("one", "two")
         )
     ],

@@ -148,8 +148,8 @@ DOCUMENT: dict[str, dict[str, Any]] = {
         "stay": {"sequence_numeric": "stay"},
         "user_emb": {"embedding": "user", "dimension": 4},
         "tag_emb": {"embedding": "tag", "dimension": 4},
-        "item_emb": {"embedding": "item", "dimension": 4, "shared": "items"},
-        "seen_emb": {"embedding": "seen", "dimension": 4, "shared": "items"},
+        "item_emb": {"embedding": "item", "table": "items"},
+        "seen_emb": {"embedding": "seen", "table": "items"},
         "city_hot": {"indicator": "city"},
     },
     "groups": {
@@ -180,14 +180,11 @@ def document(heads: dict[str, str], groups: tuple[str, ...]) -> dict[str, Any]:
             waiting.append(source)
         else:
             features.add(source)
-    shared = {"items"} if {"item_emb", "seen_emb"} <= columns else set()
+    tables = {"items": {"dimension": 4}} if {"item_emb", "seen_emb"} & columns else {}
     return {
         "features": {n: f for n, f in DOCUMENT["features"].items() if n in features},
-        "columns": {
-            n: {k: v for k, v in c.items() if k != "shared" or v in shared}
-            for n, c in DOCUMENT["columns"].items()
-            if n in columns
-        },
+        **({"embedding_tables": tables} if tables else {}),
+        "columns": {n: c for n, c in DOCUMENT["columns"].items() if n in columns},
         "groups": {group: DOCUMENT["groups"][group] for group in groups},
         "labels": {name: HEAD_CASES[head].label for name, head in heads.items()},
         "objectives": objectives,

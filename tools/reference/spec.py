@@ -20,7 +20,7 @@ from estimator_kit.model.heads import losses as formulas
 from feature_specs.feature import Feature
 from feature_specs.heads import HEADS, LOSSES, METRICS
 from feature_specs.json_schema import json_schema
-from feature_specs.kinds import COLUMN_KINDS
+from feature_specs.kinds import COLUMN_KINDS, EmbeddingTable
 from feature_specs.label import Label
 from feature_specs.parser.parser import VERSION
 from feature_specs.sections.records import Drift, Filter, Tables
@@ -43,6 +43,7 @@ _CATALOG = pathlib.Path(__file__).parents[2] / "feature_specs" / "catalog" / "ad
 
 SECTIONS: dict[str, Model] = {
     "features": Feature,
+    "embedding_tables": EmbeddingTable,
     "labels": Label,
     "filter": Filter,
     "drift": Drift,

@@ -90,7 +90,7 @@ def _tables(checkpoint: str, spec: FeatureSpec) -> dict[str, str]:
         column = columns.of(name)
         if column is None or column not in embeddings or len(shape) != 2:
             continue
-        shared = embeddings[column].shared
+        shared = embeddings[column].table
         if name != shared and not name.endswith("/embedding_weights"):
             continue  # A slot of an optimizer.
         if math.prod(shape) > _MOST_NUMBERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import feature_specs
@@ -130,3 +131,32 @@ def test_features_that_nothing_reads_may_come_and_go(tmp_path):
     assert run_record.changes_since(folder, read) == []  # The position compares the filter.
     run_record.write_record(command_of(config), spec())
     assert run_record.changes_since(folder, read) == []
+
+
+def test_a_stored_spec_of_an_earlier_release_has_its_tables_in_its_columns(tmp_path):
+    features = {name: {"dtype": "string"} for name in ("item", "seen")}
+    document = {
+        "features": features,
+        "embedding_tables": {"items": {"dimension": 3, "initializer": "zeros"}},
+        "columns": {
+            **{f"{name}_id": {"hash_bucket": name, "size": 9} for name in features},
+            **{f"{name}_emb": {"embedding": f"{name}_id", "table": "items"} for name in features},
+        },
+        "groups": {"deep": ["item_emb", "seen_emb"]},
+        "labels": {"click": {"dtype": "int64"}},
+        "objectives": {"click": {"head": "binary"}},
+    }
+    spec = feature_specs.parse(document)
+    config = ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
+    run_record.write_record(command_of(config), spec)
+    path = tmp_path / "feature_spec" / "spec.json"
+    stored = json.loads(path.read_text("utf-8"))
+    assert stored["columns"]["item_emb"] == {
+        "embedding": "item_id", "table": "items", "combiner": "mean"
+    }  # fmt: skip
+    table = stored.pop("embedding_tables")["items"]
+    for name in ("item_emb", "seen_emb"):
+        stored["columns"][name].update(table, shared=stored["columns"][name].pop("table"))
+    path.write_text(json.dumps(stored), "utf-8")
+    assert run_record.changes_since(str(path.parent), spec) == []
+    assert run_record.kept_spec(str(path.parent)).to_dict() == spec.to_dict()

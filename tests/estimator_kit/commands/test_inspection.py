@@ -22,7 +22,7 @@ from tests.conftest import small_run
 LAYER = "dnn/input_from_feature_columns/input_layer"
 
 
-def spec_of(columns, **sizes):
+def spec_of(columns, tables=None, **sizes):
     """A spec with two numbers, embeddings, and the hash buckets that these read."""
     sizes = {"user": 1000, "seller": 50, "buyer": 50, **sizes}
     read = {column["embedding"] for column in columns.values()}
@@ -32,6 +32,7 @@ def spec_of(columns, **sizes):
                 **{name: {"dtype": "string", "default": ""} for name in sorted(read)},
                 "area": {"dtype": "float32"}, "price": {"dtype": "float32"},
             },
+            **({"embedding_tables": tables} if tables else {}),
             "columns": {
                 **{name: {"hash_bucket": name, "size": sizes[name]} for name in sorted(read)},
                 "area": {"numeric": "area"}, "price": {"numeric": "price"}, **columns,
@@ -173,13 +174,17 @@ def test_tables_that_could_be_shared():
     (sentence,) = said(spec, statistics_of(seller=(10, words), buyer=(10, [*words[:9], "x"])))
     assert sentence == (
         "columns.seller_vec and columns.buyer_vec: seller and buyer have the same size, and 90% of "
-        "their frequent words in common. If a word means the same in both, give both embeddings "
-        "`shared: <name>`, so that they use one table."
+        "their frequent words in common. If a word means the same in both, name a table in "
+        "embedding_tables, and give both embeddings "
+        "`table: <name>`."
     )
     assert said(spec, statistics_of(seller=(10, words), buyer=(10, [*words[:8], "x", "y"]))) == []
-    shared = {name: {**column, "shared": "people"} for name, column in columns.items()}
+    shared = {
+        name: {"embedding": column["embedding"], "table": "people"}
+        for name, column in columns.items()
+    }
     both = statistics_of(seller=(10, words), buyer=(10, words))
-    assert said(spec_of(shared), both) == []
+    assert said(spec_of(shared, tables={"people": {"dimension": 8}}), both) == []
     columns["buyer_vec"]["dimension"] = 4
     assert said(spec_of(columns), both) == []
 

@@ -17,13 +17,14 @@ def spec():
     return feature_specs.parse(
         {
             "features": {name: {"dtype": "string", "default": ""} for name in names},
+            "embedding_tables": {"items": {"dimension": 8}},
             "columns": {
                 "user": {"hash_bucket": "user", "size": 1_000_000_000},
                 "item": {"hash_bucket": "item", "size": 1_000},
                 "seen": {"hash_bucket": "seen", "size": 1_000},
                 "user_emb": {"embedding": "user", "dimension": 10},
-                "item_emb": {"embedding": "item", "dimension": 8, "shared": "items"},
-                "seen_emb": {"embedding": "seen", "dimension": 8, "shared": "items"},
+                "item_emb": {"embedding": "item", "table": "items"},
+                "seen_emb": {"embedding": "seen", "table": "items"},
             },
             "groups": {"deep": ["user_emb", "item_emb", "seen_emb"], "few": ["item_emb"]},
             "labels": {"y": {"dtype": "int64"}},

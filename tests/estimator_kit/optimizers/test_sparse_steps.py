@@ -149,7 +149,7 @@ def document():
     vectors["hash_bucket_emb"]["l2"] = 0.01
     vectors["listed_emb"]["combiner"] = "sqrtn"
     for name in ("vocabulary_emb", "word_steps_emb"):
-        vectors[name]["shared"] = "both"
+        vectors[name] = {"embedding": name.removesuffix("_emb"), "table": "both"}
     steps = [f"{name}_emb" for name in sequences]
     return {
         "features": {
@@ -158,6 +158,7 @@ def document():
             "numbers": {"dtype": "int64", "shape": "variable"},
             "amounts": {"dtype": "float32", "shape": "variable"},
         },
+        "embedding_tables": {"both": {"dimension": 2}},
         "columns": {"price_raw": {"numeric": "price"}, **ids, **lists, **sequences, **vectors},
         "groups": {
             "wide": ["price_raw", *ids, *lists],

@@ -39,10 +39,15 @@ DOCUMENT = {
 
 
 def parse(directory=".", **changes):
-    """The spec above with changed fields of its columns."""
+    """The spec above with changed fields of its columns; None removes one."""
     document = copy.deepcopy(DOCUMENT)
+    tables = {"t": {"dimension": 2}} if any("table" in each for each in changes.values()) else {}
+    tables = changes.pop("embedding_tables", tables)
+    if tables:
+        document["embedding_tables"] = tables
     for name, change in changes.items():
-        document["columns"][name].update(change)
+        entry = {**document["columns"][name], **change}
+        document["columns"][name] = {k: v for k, v in entry.items() if v is not None}
     return feature_specs.parse(document, directory=directory)
 
 
@@ -70,18 +75,35 @@ def problem(**changes):
         ({"word_emb": {"embedding": "seen_emb"}},
          "columns.word_emb.embedding: column 'seen_emb' is embedding, expected a categorical "
          "column for embedding"),
-        ({"word_emb": {"shared": "table"}},
-         "columns.word_emb.shared: no other embedding shares 'table'. Remove shared, or name "
-         "another table."),
-        ({"word_emb": {"shared": "t"}, "seen_emb": {"shared": "t", "dimension": 3}},
-         "columns.seen_emb: shares the table 't' with 'word_emb', but differs in dimension. Make "
-         "them equal."),
-        ({"word_emb": {"shared": "t"}, "user_emb": {"shared": "t"}},
-         "columns.user_emb: shares the table 't' with 'word_emb', but has 3 ids, and 'word_emb' "
+        ({"word_emb": {"shared": "t"}},
+         "columns.word_emb.shared: shared is no longer an option. Write the table once, in the "
+         "section embedding_tables: {t: {dimension: 2}}; and here {embedding: weighted, table: "
+         "t}."),
+        ({"word_emb": {"table": "t"}},
+         "columns.word_emb.dimension: embedding_tables.t says this. Remove it here. "
+         "embedding_tables.t.dimension holds for both."),
+        ({"word_emb": {"table": "s", "dimension": None}},
+         "columns.word_emb.table: got 's', expected a name of embedding_tables. Use one of: t."),
+        ({"word_emb": {"dimension": None}},
+         "columns.word_emb.dimension: is missing. Set it, or table: a name of embedding_tables."),
+        ({"embedding_tables": {"t": {"dimension": 2}}},
+         "embedding_tables.t: no embedding has this table. Remove it, or name it in a column: "
+         "{embedding: ..., table: t}."),
+        ({"embedding_tables": {"t": {"dimension": 0}}, "word_emb": {"table": "t",
+          "dimension": None}},
+         "embedding_tables.t.dimension: got 0, expected greater than or equal to 1"),
+        ({"word_emb": {"table": "t", "dimension": None}, "seen_emb": {"table": "t",
+          "dimension": None, "combiner": "sum"}},
+         "columns.seen_emb: uses the table 't' as 'word_emb' does, but with the combiner 'sum' "
+         "instead of 'mean'. Make them equal."),
+        ({"word_emb": {"table": "t", "dimension": None}, "user_emb": {"table": "t",
+          "dimension": None}},
+         "columns.user_emb: uses the table 't' as 'word_emb' does, but has 3 ids, and 'word_emb' "
          "has 4. Make them equal."),
-        ({"word_emb": {"shared": "global_step"}, "seen_emb": {"shared": "global_step"}},
-         "columns.word_emb.shared: got 'global_step', which is a variable of TensorFlow. Use "
-         "another name."),
+        ({"embedding_tables": {"global_step": {"dimension": 2}},
+          "word_emb": {"table": "global_step", "dimension": None}},
+         "embedding_tables.global_step: is the name of a variable of TensorFlow. Use another "
+         "name."),
         ({"word_emb": {"initializer": "ones"}},
          "columns.word_emb.initializer: got 'ones', expected zeros, {truncated_normal: {stddev}}, "
          "{normal: {stddev}}, or {uniform: {min, max}}"),
@@ -113,10 +135,11 @@ def parse_shared(one, other, directory=".", **columns):
             "xs": {"dtype": "float32", "shape": [3]},
             "w": {"dtype": "float32", "shape": "variable"},
         },
+        "embedding_tables": {"table": {"dimension": 2}},
         "columns": {
             **columns, "one": one, "other": other,
-            "one_emb": {"embedding": "one", "dimension": 2, "shared": "table"},
-            "other_emb": {"embedding": "other", "dimension": 2, "shared": "table"},
+            "one_emb": {"embedding": "one", "table": "table"},
+            "other_emb": {"embedding": "other", "table": "table"},
         },
         "groups": {"a": ["one_emb"], "b": ["other_emb"]},
         "labels": {"click": {"dtype": "int64"}},
@@ -180,9 +203,9 @@ def test_a_table_with_two_meanings_is_refused(one, other, difference, tmp_path):
     with pytest.raises(SpecError) as error:
         parse_shared(one, other, tmp_path, **extra)
     assert str(error.value).splitlines()[1].strip() == (
-        f"<dict>: columns.other_emb.shared: shares the table 'table' with 'one_emb', but "
+        f"<dict>: columns.other_emb.table: uses the table 'table' as 'one_emb' does, but "
         f"{difference}. An id must mean the same in both. Make them equal, with one list or file "
-        "if they are vocabularies; or remove shared, so that each column has its own table."
+        "if they are vocabularies; or give each column its own table."
     )
 
 
@@ -206,7 +229,7 @@ def test_a_table_with_two_meanings_is_refused(one, other, difference, tmp_path):
 def test_a_table_with_one_meaning_is_shared(one, other, tmp_path):
     for name, words in (("ab", "a\nb\n"), ("copy", "a\nb"), ("abc", "a\nb\nc\n")):
         (tmp_path / f"{name}.txt").write_text(words)
-    assert parse_shared(one, other, tmp_path).columns["one_emb"].shared == "table"
+    assert parse_shared(one, other, tmp_path).columns["one_emb"].table == "table"
 
 
 def test_weights_do_not_change_which_row_a_word_has():
@@ -254,8 +277,11 @@ def test_a_spec_of_a_newer_version():
 
 def test_a_spec_with_tables_reads_its_own_document_back():
     spec = parse(
-        word_emb={"shared": "t", "initializer": "zeros", "max_norm": 2.0, "trainable": False},
-        seen_emb={"shared": "t", "initializer": "zeros", "max_norm": 2.0, "trainable": False},
+        embedding_tables={
+            "t": {"dimension": 2, "initializer": "zeros", "max_norm": 2.0, "trainable": False}
+        },
+        word_emb={"table": "t", "dimension": None},
+        seen_emb={"table": "t", "dimension": None},
         user_emb={"pretrained": {"checkpoint": "model.ckpt-1", "tensor": "table"}},
     )
     assert feature_specs.parse(spec.to_dict()).to_dict() == spec.to_dict()

@@ -38,8 +38,8 @@ BROKEN = """
 featurs: {}
     6: featurs: unknown section. Did you mean 'features'?
 extra: 1
-    6: extra: unknown section. Use one of: features, columns, groups, labels, objectives, raw,
-       ignored, drift, filter, retraining, tables.
+    6: extra: unknown section. Use one of: features, embedding_tables, columns, groups, labels,
+       objectives, raw, ignored, drift, filter, retraining, tables.
 features -
     1: the top level: the section 'features' is missing. Add it.
 columns -
@@ -362,7 +362,7 @@ columns + c: {size: 4, hash_buckt: s}
     2: columns.c: got {'size': 4, 'hash_buckt': 's'}, expected one column kind, as in {numeric: x}.
        Did you mean 'hash_bucket'?
 columns + c: {hash_bucket: s, size: 9, oov_buckets: 1}
-    2: columns.c.oov_buckets: unknown key. Use one of: hash_bucket, size, sequence.
+    2: columns.c.oov_buckets: unknown key. Use one of: hash_bucket, size, salt, sequence.
 columns + c: {vocabulary: s, list: [a], oov_buckets: 9223372036854775807}
     2: columns.c.oov_buckets: got 9223372036854775807, expected less than or equal to 4611686018427387904
 columns + c: {numeric: f, normalizer: [log1p, {zscore: {mean: 1, stddev: 0}}]}
@@ -609,7 +609,10 @@ def test_names_are_looked_at_when_all_entries_are_right(folder):
 def test_a_problem_without_a_line_of_its_own_has_that_of_its_entry(folder):
     text = "columns:\n  c:\n    embedding: s\n"
     pathlib.Path("spec.yaml").write_text(spec_text({"columns": "-"}) + text)
-    assert_problems("spec.yaml", ["6: columns.c.dimension: is missing"])
+    assert_problems(
+        "spec.yaml",
+        ["6: columns.c.dimension: is missing. Set it, or table: a name of embedding_tables."],
+    )
 
 
 # --- Files and documents --------------------------------------------------------------------------

@@ -102,6 +102,7 @@ EVERY_KIND = {
         "box": {"dtype": "float32", "shape": [2, 2]},
         "edges": {"dtype": "float32", "shape": [3]},
     },
+    "embedding_tables": {"words_table": {"dimension": 3}},
     "columns": {
         "word": {"vocabulary": "words", "list": ["a", "b", "c"], "oov_buckets": 1},
         "weighted": {"weighted": "word", "weight": "weights"},
@@ -110,8 +111,8 @@ EVERY_KIND = {
         "edge_buckets": {"bucketized": "edges", "boundaries": [0.0, 1.0]},
         "weighted_emb": {"embedding": "weighted", "dimension": 2},
         "weighted_sum": {"indicator": "weighted"},
-        "word_emb": {"embedding": "word", "dimension": 3, "shared": "words_table"},
-        "seen_emb": {"embedding": "seen_word", "dimension": 3, "shared": "words_table"},
+        "word_emb": {"embedding": "word", "table": "words_table"},
+        "seen_emb": {"embedding": "seen_word", "table": "words_table"},
     },
     "groups": {
         "wide": ["weighted", "seen_word", "box", "edge_buckets"],
@@ -151,11 +152,12 @@ def test_weighted_shared_and_many_valued_columns_interchange(name, tmp_path):
 
 SHARED = {
     "features": {"a": {"dtype": "string"}, "b": {"dtype": "string"}},
+    "embedding_tables": {"table": {"dimension": 2}},
     "columns": {
         "a": {"hash_bucket": "a", "size": 5},
         "b": {"hash_bucket": "b", "size": 5},
-        "a_emb": {"embedding": "a", "dimension": 2, "shared": "table"},
-        "b_emb": {"embedding": "b", "dimension": 2, "shared": "table"},
+        "a_emb": {"embedding": "a", "table": "table"},
+        "b_emb": {"embedding": "b", "table": "table"},
     },
     "groups": {"deep": ["a_emb", "b_emb"]},
     "labels": {"y": {"dtype": "int64"}},
@@ -165,8 +167,9 @@ SHARED = {
 
 def test_a_shared_table_gives_a_warning(caplog):
     frozen = copy.deepcopy(SHARED)
-    for name in ("a_emb", "b_emb"):
-        frozen["columns"][name].update(trainable=False, initializer={"normal": {"stddev": 1.0}})
+    frozen["embedding_tables"]["table"].update(
+        trainable=False, initializer={"normal": {"stddev": 1.0}}
+    )
     with caplog.at_level(logging.WARNING, "feature_specs"):
         feature_columns(feature_specs.parse(frozen), "deep")
         feature_columns(feature_specs.parse(SHARED), "deep")

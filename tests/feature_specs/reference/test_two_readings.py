@@ -74,8 +74,8 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
         "k_sums": {"indicator": "k_weighted"},
         "t_m": {"hash_bucket": "m", "size": 9},
         "t_s": {"hash_bucket": "s2", "size": 9},
-        "t_m_emb": {"embedding": "t_m", "dimension": 2, "combiner": combiner, "shared": "table"},
-        "t_s_emb": {"embedding": "t_s", "dimension": 2, "combiner": combiner, "shared": "table"},
+        "t_m_emb": {"embedding": "t_m", "combiner": combiner, "table": "table"},
+        "t_s_emb": {"embedding": "t_s", "combiner": combiner, "table": "table"},
         "w_raw": {"numeric": "w"},
         "m_counts": {"indicator": "m_hash"},
         "s_one_hot": {"indicator": "s_list"},
@@ -104,6 +104,7 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
             "k_weights": {"dtype": "float32", "shape": "variable"},
             "w": {"dtype": "float32", "shape": [2, 2], "default": -0.5},
         },
+        "embedding_tables": {"table": {"dimension": 2}},
         "columns": cols,
         "groups": {
             "wide": ["x_raw", "v_raw", "w_raw", *embedded],
@@ -278,6 +279,7 @@ def test_the_comparison_notices_a_reading_that_is_broken(tmp_path, monkeypatch, 
     used = {"x_raw", *some["groups"]["wide"], *some["groups"]["deep"]}
     some["columns"] = {name: some["columns"][name] for name in used}
     some["features"] = {name: some["features"][name] for name in ("x", "s", "m2")}
+    del some["embedding_tables"]
     readings = Readings(some, tmp_path)
     rows = [{"s": "a", "m2": ["b", "c"], "x": 1.0}, {"s": "a", "m2": ["c"], "x": 1.0}]
     with pytest.raises(AssertionError, match="Not equal to tolerance"):

@@ -145,13 +145,14 @@ def test_crosses_shared_tables_and_weights(tmp_path):
         "tags": {"dtype": "string", "shape": "variable"},
         "shop": {"dtype": "string", "default": ""},
     }
+    document["embedding_tables"] = {"places": {"dimension": 2}}
     document["columns"] |= {
         "town": {"vocabulary": "town", "list": ["rome", "oslo"]},
         "city_x_kind": {"crossed": ["city", "kind"], "size": 4},
         "town_x_shop": {"crossed": ["town", "shop"], "size": 100},
         "tags_x_shop": {"crossed": ["tags", "shop"], "size": 100},
-        "city_emb": {"embedding": "city", "dimension": 2, "shared": "places"},
-        "town_emb": {"embedding": "town", "dimension": 2, "shared": "places"},
+        "city_emb": {"embedding": "city", "table": "places"},
+        "town_emb": {"embedding": "town", "table": "places"},
     }
     document["groups"]["deep"].append("town_emb")
     document["groups"]["wide"] += ["city_x_kind", "town_x_shop", "tags_x_shop"]

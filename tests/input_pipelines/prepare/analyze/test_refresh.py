@@ -104,11 +104,12 @@ def test_a_file_has_the_words_of_all_features_that_use_it(tmp_path):
     """As a target and a history of items, whose embeddings share a table."""
     spec = """
 features: {item: {dtype: int64, default: -1}, seen: {dtype: int64, shape: variable}}
+embedding_tables: {items: {dimension: 2}}
 columns:
   item: {vocabulary: item, file: items.txt}
   seen: {vocabulary: seen, file: items.txt}
-  item_emb: {embedding: item, dimension: 2, shared: items}
-  seen_emb: {embedding: seen, dimension: 2, shared: items}
+  item_emb: {embedding: item, table: items}
+  seen_emb: {embedding: seen, table: items}
 groups: {deep: [item_emb, seen_emb]}
 labels: {click: {dtype: int64}}
 objectives: {click: {head: binary}}
