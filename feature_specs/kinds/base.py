@@ -230,7 +230,7 @@ class Column(Declared):
 
     @property
     def borrowed(self) -> frozenset[str]:
-        """Its fields whose values are those of another entry. By default none."""
+        """Its fields that have the values of another entry. By default none."""
         return frozenset()
 
     def row_names(self, spec: Entries) -> Sequence[Any]:
