@@ -1,11 +1,14 @@
 """Growing and fixed tables by size: keys a second in training, memory, checkpoints, exports.
 
-    python benchmarks/growing.py [--rows 100000,1000000,10000000] [--seconds 6]
+    python benchmarks/growing.py [--rows 100000,1000000,10000000] [--seconds 6] > lines.jsonl
+    python benchmarks/growing.py --rows 100000000 --width 8 >> lines.jsonl
+    python benchmarks/growing.py --plot lines.jsonl docs/images/growing.svg
 
-The model is a DNN of 64 units over the mean of 20 vectors of 16 numbers, with Adagrad and batches
-of 1,024 rows, so 20,480 keys. All rows of the growing table are in use; 2 % of the keys of each
-batch are new, and values are admitted every 100 steps. Batches are in memory. Both tables are
-trained in turn, in their own processes. The line `table` is the fixed one; `ratio` divides by it.
+The model is a DNN of 64 units over the mean of 20 vectors of 16 numbers (`--width`), with Adagrad
+and batches of 1,024 rows, so 20,480 keys. All rows of the growing table are in use; 2 % of the keys
+of each batch are new, and values are admitted every 100 steps. Batches are in memory. The tables
+are trained in turn, in their own processes. The line `table` is the fixed one; `ratio` divides by
+it. The line `gather` only reads the rows of the same keys, with one op: what memory allows.
 """
 
 from __future__ import annotations
@@ -14,22 +17,23 @@ import argparse
 import json
 import multiprocessing
 import os
+import pathlib
 import resource
 import statistics
 import tempfile
 import time
 
-ROWS, LIST, WIDTH = 1024, 20, 16
+ROWS, LIST = 1024, 20
 
 
-def spec_of(kind: str, rows: int) -> dict:
+def spec_of(kind: str, rows: int, width: int) -> dict:
     grown = {"growing": "item", "rows": rows, "buckets": max(1000, rows // 100), "evict_every": 500}
     fixed = {"identity": "item", "size": rows + max(1000, rows // 100)}
     return {
         "features": {"item": {"dtype": "int64", "shape": "variable"}},
         "columns": {
             "ids": grown if kind == "growing" else fixed,
-            "emb": {"embedding": "ids", "dimension": WIDTH},
+            "emb": {"embedding": "ids", "dimension": width},
         },
         "groups": {"deep": ["emb"]},
         "labels": {"y": {"dtype": "int64"}},
@@ -37,7 +41,7 @@ def spec_of(kind: str, rows: int) -> dict:
     }
 
 
-def measure(kind: str, rows: int, seconds: float, rounds: int, answers) -> None:
+def measure(kind: str, rows: int, width: int, seconds: float, rounds: int, answers) -> None:
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import estimator_kit as ek  # isort: skip
     import numpy as np
@@ -48,7 +52,7 @@ def measure(kind: str, rows: int, seconds: float, rounds: int, answers) -> None:
     from estimator_kit.tf_estimator import ModeKeys
 
     v1, random = tf.compat.v1, np.random.default_rng(1)
-    spec = ek.parse_spec(spec_of(kind, rows))
+    spec = ek.parse_spec(spec_of(kind, rows, width))
     model = find_model("dnn")(spec, {"hidden_units": [64], "optimizer": "adagrad"})
     size = spec.size_of("ids")
 
@@ -67,7 +71,11 @@ def measure(kind: str, rows: int, seconds: float, rounds: int, answers) -> None:
         features = {"ids": tf.RaggedTensor.from_uniform_row_length(flat, LIST)}
         labels = {"y": tf.zeros([ROWS], tf.int64)}
         v1.train.get_or_create_global_step()
-        made = model(features, labels, ModeKeys.TRAIN)
+        if kind == "gather":
+            table = v1.get_variable("table", [size, width])
+            step = tf.gather(table, flat).op
+        else:
+            step = model(features, labels, ModeKeys.TRAIN).train_op
         saver = v1.train.Saver()
         with v1.Session() as session:
             session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
@@ -82,7 +90,7 @@ def measure(kind: str, rows: int, seconds: float, rounds: int, answers) -> None:
             for _ in range(rounds + 1):
                 begun, start = number, time.perf_counter()
                 while time.perf_counter() - start < seconds:
-                    session.run(made.train_op, {flat: batches[number % 300]})
+                    session.run(step, {flat: batches[number % 300]})
                     number += 1
                 rates.append((number - begun) * ROWS * LIST / (time.perf_counter() - start))
             with tempfile.TemporaryDirectory() as folder:
@@ -93,24 +101,63 @@ def measure(kind: str, rows: int, seconds: float, rounds: int, answers) -> None:
     answers.put((statistics.median(rates[1:]), memory, saved, built))
 
 
+def plot(lines: str, target: str) -> None:
+    """Draws keys a second, memory and the time of a checkpoint by the number of rows."""
+    import matplotlib  # isort: skip
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    found = [json.loads(line) for line in pathlib.Path(lines).read_text().splitlines()]
+    figure, panels = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
+    names = {"gather": "rows read by one op", "table": "fixed table", "growing": "growing"}
+    parts = {"keys_a_second": "million keys a second", "peak_GiB": "peak memory, GiB"}
+    parts["checkpoint_s"] = "seconds for a checkpoint"
+    for panel, (part, title) in zip(panels, parts.items()):
+        for kind, name in names.items():
+            if kind == "gather" and part != "keys_a_second":
+                continue
+            points = [(line["rows"], line[part]) for line in found if line["kind"] == kind]
+            scale = 1e6 if part == "keys_a_second" else 1
+            panel.plot(
+                [rows for rows, _ in points], [value / scale for _, value in points],
+                marker="o", label=name,
+            )  # fmt: skip
+        panel.set(xscale="log", yscale="log", xlabel="rows of the table", title=title)
+        panel.grid(alpha=0.3)
+    panels[0].legend(frameon=False)
+    plt.rcParams["svg.hashsalt"] = "growing"
+    figure.savefig(target, metadata={"Date": None})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", default="100000,1000000,10000000")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--width", type=int, default=16)
+    parser.add_argument("--plot", nargs=2, metavar=("LINES", "SVG"))
     options = parser.parse_args()
+    if options.plot:
+        plot(*options.plot)
+        return
     spawn = multiprocessing.get_context("spawn")
     for rows in map(int, options.rows.split(",")):
         found = {}
-        for kind in ("table", "growing"):
+        for kind in ("table", "growing", "gather"):
             answers = spawn.Queue()
-            arguments = (kind, rows, options.seconds, options.rounds, answers)
+            arguments = (kind, rows, options.width, options.seconds, options.rounds, answers)
             process = spawn.Process(target=measure, args=arguments)
             process.start()
-            found[kind] = answers.get(timeout=900)
+            found[kind] = answers.get(timeout=1800)
             process.join()
         for kind, (rate, memory, saved, built) in found.items():
-            line = {"rows": rows, "kind": kind, "keys_a_second": round(rate)}
+            line = {
+                "rows": rows,
+                "width": options.width,
+                "kind": kind,
+                "keys_a_second": round(rate),
+            }
             line |= {"ratio": round(rate / found["table"][0], 2), "peak_GiB": round(memory, 2)}
             line |= {"checkpoint_s": round(saved, 2), "tables_made_s": round(built, 2)}
             print(json.dumps(line), flush=True)

@@ -2,6 +2,7 @@
 
     freeze     variables become constants; also writes frozen_graph.pb, a GraphDef
     optimize   as freeze, and TensorFlow's Grappler prunes the graph and folds constants
+    tables_int8, tables_float16   embedding tables with 8 or 16 bits for a number
     text       saved_model.pbtxt instead of saved_model.pb
     binary     saved_model.pb instead of saved_model.pbtxt
 
@@ -23,10 +24,10 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_kit.config.areas.data import Data
-from estimator_kit.config.areas.transforming import Transforming
+from estimator_kit.config.areas.transforming import SMALLER_TABLES, Transforming
 from estimator_kit.config.modes import Transform
 from estimator_kit.errors import ConfigError, ExportError
-from estimator_kit.exporters import comparison, skew
+from estimator_kit.exporters import comparison, skew, smaller_tables
 from estimator_kit.exporters.comparison import (
     NOT_MEASURED,
     ROWS,
@@ -55,7 +56,7 @@ from feature_specs.files import file_systems, staged, versions
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
 
-SAVED_MODEL_FORMS = ("freeze", "optimize", "text", "binary")
+SAVED_MODEL_FORMS = ("freeze", "optimize", *SMALLER_TABLES, "text", "binary")
 
 
 def run(command: Transform, tell: Callable[[str], None]) -> RunResult:
@@ -86,11 +87,9 @@ def transform(command: Transform) -> str:
     before = serving_graph(saved, source)
     records = _records(command.data, kept_spec(source))
     with staged.folder(target) as staging:
-        _write(saved, source, staging, str(command.transforming.transform))
+        notes = _write(saved, source, staging, str(command.transforming.transform))
         after = serving_graph(read_saved_model(staging), staging)
-        largest = _difference(
-            before, source, staging, records, command.transforming.transform_tolerance
-        )
+        largest = _difference(before, source, staging, records, command.transforming.tolerance)
         changes = _quality_changes(command.data, command.transforming, before, source, staging)
     counts = [sum(op_counts(meta.graph_def).values()) for meta in (before, after)]
     return (
@@ -98,11 +97,13 @@ def transform(command: Transform) -> str:
         f"  bytes {folder_bytes(source):,} -> {folder_bytes(target):,}\n"
         f"  ops   {counts[0]:,} -> {counts[1]:,}\n"
         f"  largest difference on {len(records):,} rows: {largest:.2g}"
-        + "".join(f"\n  {line}" for line in changes)
+        + "".join(f"\n  {line}" for line in (*notes, *changes))
     )
 
 
-def _write(saved: Any, source: str, staging: str, kind: str) -> None:
+def _write(saved: Any, source: str, staging: str, kind: str) -> list[str]:
+    """Writes the result; returns sentences for the user."""
+    notes: list[str] = []
     meta = serving_graph(saved, source)
     parts = ["assets", "assets.extra"]
     if kind in ("freeze", "optimize"):
@@ -117,6 +118,8 @@ def _write(saved: Any, source: str, staging: str, kind: str) -> None:
                 del meta.collection_def[name]
         with tf.io.gfile.GFile(os.path.join(staging, "frozen_graph.pb"), "wb") as file:
             file.write(graph.SerializeToString())
+    elif kind in SMALLER_TABLES:
+        notes = smaller_tables.smaller(meta, source, staging, kind)
     else:
         parts.append("variables")
     for part in parts:
@@ -125,6 +128,7 @@ def _write(saved: Any, source: str, staging: str, kind: str) -> None:
     with tf.io.gfile.GFile(os.path.join(staging, name), "wb") as file:
         text = kind == "text"
         file.write(text_format.MessageToString(saved) if text else saved.SerializeToString())
+    return notes
 
 
 def _records(data: Data, spec: Optional[FeatureSpec]) -> list[bytes]:

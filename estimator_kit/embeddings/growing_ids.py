@@ -42,6 +42,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
@@ -51,6 +52,7 @@ from feature_specs.spec import FeatureSpec
 
 FREE = -1  # Also the key of a missing value.
 SCOPE = "growing"
+KEYS = "keys"
 
 v1 = tf.compat.v1
 
@@ -90,6 +92,22 @@ def columns(spec: FeatureSpec) -> dict[str, Growing]:
 def is_state(variable: str) -> bool:
     """Whether a variable of this name says which value has which row."""
     return variable.startswith(f"{SCOPE}/")
+
+
+def state_of(spec: FeatureSpec, column: str) -> Optional[str]:
+    """The scope of the variables of the growing column that makes a column's ids, or None."""
+    category = spec.of_kind(Growing).get(spec.ids_of(column))
+    return None if category is None else f"{SCOPE}/{category.ids_name(spec)}"
+
+
+def keys_of(words: Sequence[Any], dtype: str, column: Growing) -> np.ndarray:
+    """The keys of values of a feature, int64; `FREE` for a value that no row can have."""
+    if dtype == "int64":
+        return np.array(words, np.int64).reshape([-1])
+    with tf.Graph().as_default(), v1.Session() as session:
+        text = tf.constant([str(word) for word in words], tf.string, [len(words)])
+        keys: np.ndarray = session.run(tf.strings.to_hash_bucket_fast(text, column.fingerprints))
+    return keys
 
 
 def check_model(model: Any) -> None:
@@ -239,7 +257,7 @@ def _make(name: str, column: Growing) -> _Ids:
 
     root = v1.VariableScope(v1.AUTO_REUSE, name=f"{SCOPE}/{name}", use_resource=True)
     with v1.variable_scope(root, auxiliary_name_scope=False), graph.name_scope(None):
-        keys = variable("keys", column.rows, FREE)
+        keys = variable(KEYS, column.rows, FREE)
         with v1.colocate_with(keys):
             table = _table(f"{SCOPE}/{name}/rows", column.rows, saved=False)
             ids = sets[name] = _Ids(column, keys, table)

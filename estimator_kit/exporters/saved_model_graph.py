@@ -96,7 +96,7 @@ def saved_model_file(path: str) -> Optional[str]:
 MAIN_OPS = ("saved_model_main_op", "legacy_init_op")
 
 
-def _kept_nodes(meta: Any) -> list[str]:
+def kept_nodes(meta: Any) -> list[str]:
     """The nodes that a loaded SavedModel needs: outputs, inputs, and what runs when it loads."""
     tensors = [
         info.name
@@ -116,7 +116,7 @@ def frozen(source: str, meta: Any) -> Any:
         with tensorflow_errors.as_export_error(f"{source} does not load"):
             tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], source)
         return tf.compat.v1.graph_util.convert_variables_to_constants(
-            session, graph.as_graph_def(), _kept_nodes(meta)
+            session, graph.as_graph_def(), kept_nodes(meta)
         )
 
 
@@ -127,7 +127,7 @@ def optimized(meta: Any, graph: Any) -> Any:
     item.graph_def.CopyFrom(graph)
     item.ClearField("asset_file_def")
     item.ClearField("collection_def")
-    item.collection_def["train_op"].node_list.value.extend(_kept_nodes(meta))
+    item.collection_def["train_op"].node_list.value.extend(kept_nodes(meta))
     paths = {asset.tensor_info.name.partition(":")[0] for asset in meta.asset_file_def}
     kept = {}
     for node in item.graph_def.node:

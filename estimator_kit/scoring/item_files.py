@@ -102,9 +102,7 @@ def _items(
         )
     records = sample(data, spec, "predict_files", ROWS).records
     items = item_vectors.of_catalogue(model, source, spec)
-    rows, largest = item_vectors.check_scores(
-        model, source, items, records, transforming.transform_tolerance
-    )
+    rows, largest = item_vectors.check_scores(model, source, items, records, transforming.tolerance)
     return items, [f"largest difference of products and scores on {rows:,} rows: {largest:.2g}"]
 
 

@@ -99,6 +99,15 @@ class Growing(Lookup):
             raise ValueError("rows and buckets must be 2147483648 together at most")
         return self
 
+    @property
+    def fingerprints(self) -> int:
+        """The number of different keys of strings.
+
+        It is a multiple of `buckets`, so that a key modulo `buckets` is the id that a `hash_bucket`
+        column of this size gives to the string.
+        """
+        return (2**63 - 1) // self.buckets * self.buckets
+
     def ids_name(self, spec: Entries) -> str:
         """The name of its ids in a checkpoint: the feature that they are of."""
         other = None if self.ids_of is None else spec.columns.get(self.ids_of)

@@ -41,9 +41,6 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks, times
 from input_pipelines.transform.batch import Batch, Ids, Made, make_table
 
-# Keys of strings in a dynamic embedding are FarmHash64 modulo this.
-_FINGERPRINTS = 2**63 - 1
-
 # The hash key of `tf.feature_column.crossed_column`. Our crosses must be equal to its crosses.
 _DEFAULT_HASH_KEY = 0xDECAFCAFFE
 
@@ -213,7 +210,7 @@ def _keys(batch: Batch, name: str, column: Growing) -> Ids:
     def keys_of(values: tf.Tensor) -> tf.Tensor:
         # A fingerprint is never -1.
         is_string = values.dtype == tf.string
-        return tf.strings.to_hash_bucket_fast(values, _FINGERPRINTS) if is_string else values
+        return tf.strings.to_hash_bucket_fast(values, column.fingerprints) if is_string else values
 
     return _looked_up(batch, column, keys_of)
 

@@ -15,6 +15,8 @@ from typing import Any, Optional
 import numpy as np
 
 from estimator_kit.checkpoints.warm_start.row_moves import (
+    NO_KEYS,
+    Keys,
     MeaningError,
     Move,
     changed_objectives,
@@ -39,7 +41,9 @@ from feature_specs.spec import FeatureSpec
 PlacesRecord = Mapping[str, AxisPlaces]
 
 
-def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) -> Move:
+def place_move(
+    old: Places, new: Places, before: FeatureSpec, now: FeatureSpec, keys: Keys = NO_KEYS
+) -> Move:
     """For each place of the new axis, its place in the old axis.
 
     Owners are matched by name, and several parts of one owner in their order. Within an owner,
@@ -49,6 +53,7 @@ def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) 
     Args:
       old, new: the places of the two axes.
       before, now: the specs of the two axes.
+      keys: the keys of the source's growing columns.
 
     Raises:
       MeaningError: the axes differ, and the model reads them through an op that the kit cannot
@@ -76,7 +81,7 @@ def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) 
     moves = []
     for name, width in new:
         where = starts[name].pop(0) if starts[name] else None
-        moves.append(_within(name, where, width, before, now))
+        moves.append(_within(name, where, width, before, now, keys))
     move = np.concatenate(moves)
     names = {name for name, _ in new} - {NO_COLUMN}
     objectives = {objective for name in names for objective in objectives_of(name)}
@@ -92,7 +97,12 @@ def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) 
 
 
 def _within(
-    name: str, where: Optional[tuple[int, int]], width: int, before: FeatureSpec, now: FeatureSpec
+    name: str,
+    where: Optional[tuple[int, int]],
+    width: int,
+    before: FeatureSpec,
+    now: FeatureSpec,
+    keys: Keys,
 ) -> np.ndarray:
     """The old place of each place of one part; -1 for a place that the source does not have."""
     fresh = np.full(width, -1, np.int64)
@@ -100,7 +110,7 @@ def _within(
         return fresh
     for part in name.split("&"):
         if part.startswith(LOGITS):
-            logits = logit_move(before, now, part[len(LOGITS) :])
+            logits = logit_move(before, now, part[len(LOGITS) :], keys)
             if len(logits) == width:
                 return np.where(logits < 0, -1, logits + where[0])
             if part[len(LOGITS) :] in changed_objectives(before, now):
@@ -110,7 +120,7 @@ def _within(
     if name not in before.columns or name not in now.columns or now.columns[name].dense in VECTORS:
         return same  # The numbers of a vector have no words, however many words the column has.
     try:
-        move = row_move(before, name, now, name)
+        move = row_move(before, name, now, name, keys)
     except MeaningError:
         return same  # `VariableMoves.warnings` warns about it.
     if move is None or len(move) != width or move.max(initial=-1) >= old_width:

@@ -14,7 +14,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -22,11 +22,12 @@ from estimator_kit.checkpoints import run_record
 from estimator_kit.checkpoints.model_outline import ModelOutline, Shapes
 from estimator_kit.checkpoints.reading import have_equal_shapes
 from estimator_kit.checkpoints.warm_start.place_moves import PlacesRecord
-from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables
+from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, Keys
 from estimator_kit.checkpoints.warm_start.variable_moves import base_of
 from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers.gradient_changes import ACCUMULATED
+from feature_specs.kinds import Growing
 from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger(__name__)
@@ -47,6 +48,19 @@ def kept_places(source: str) -> Optional[PlacesRecord]:
     """What owns each row and column of a kernel in a source. None if it has not stored that."""
     folder = _kept_folder(source)
     return None if folder is None else run_record.kept_places(folder)
+
+
+def kept_keys(spec: Optional[FeatureSpec], checkpoint: str, shapes: Shapes) -> Keys:
+    """The keys of the rows of a source's growing columns, by the names of the ids."""
+    found: dict[str, Any] = {}
+    if spec is None:
+        return found
+    for column in spec.of_kind(Growing).values():
+        name = column.ids_name(spec)
+        variable = f"{growing_ids.SCOPE}/{name}/{growing_ids.KEYS}"
+        if name not in found and variable in shapes:
+            found[name] = tf.train.load_variable(checkpoint, variable)
+    return found
 
 
 def _kept_folder(source: str) -> Optional[str]:

@@ -22,10 +22,13 @@ from estimator_kit.checkpoints.warm_start.place_moves import (
     place_move,
 )
 from estimator_kit.checkpoints.warm_start.row_moves import (
+    NO_KEYS,
     ColumnsOfTables,
+    Keys,
     MeaningError,
     Move,
 )
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.model.group_checks import VECTORS
 from estimator_kit.model.places.places import (
     LOGITS,
@@ -36,6 +39,7 @@ from estimator_kit.model.places.places import (
     objectives_of,
     without_objectives,
 )
+from feature_specs.kinds import Growing
 from feature_specs.spec import FeatureSpec
 
 
@@ -55,14 +59,16 @@ class Taken:
     Attributes:
       source: its name in the source.
       moves: the moves of its axes. An axis without a move stays the same.
+      value: its value if the source has none: the keys of rows that had words.
     """
 
     source: str
     moves: tuple[AxisMove, ...] = ()
+    value: Optional[np.ndarray] = None
 
     @property
     def is_whole(self) -> bool:
-        return not self.moves
+        return not self.moves and self.value is None
 
 
 class VariableMoves:
@@ -74,11 +80,13 @@ class VariableMoves:
         new: FeatureSpec,
         outline: ModelOutline,
         old_places: Optional[PlacesRecord] = None,
+        keys: Keys = NO_KEYS,
     ):
         self._old = old
         self._new = new
         self._outline = outline
         self._old_places = old_places
+        self._keys = keys
         self._columns = ColumnsOfTables(new)
         self._old_columns = ColumnsOfTables(old) if old is not None else None
         self._changed = set() if old is None else row_moves.changed_objectives(old, new)
@@ -121,7 +129,9 @@ class VariableMoves:
                 axes_of_rows.add(0)  # The rows of a table, which may also score items.
             key = (old_column, column)
             if key not in self._rows:
-                self._rows[key] = row_moves.row_move(self._old, old_column, self._new, column)
+                self._rows[key] = row_moves.row_move(
+                    self._old, old_column, self._new, column, self._keys
+                )
             rows = self._rows[key]
             # With another length the variable does not have one row for each id.
             if rows is not None and len(rows) == shape[0]:
@@ -129,6 +139,43 @@ class VariableMoves:
         for move in self._places(base, old_base, old_shape, without={*moves, *axes_of_rows}):
             moves[move.axis] = move
         return Taken(source, tuple(moves[axis] for axis in sorted(moves)))
+
+    def of_state(self, name: str) -> Optional[Taken]:
+        """How a variable of a growing column moves, after the tables over the column.
+
+        None if it starts as in a new training, because no row of a table moves with it.
+
+        Raises:
+          MeaningError: its tables come from several columns.
+        """
+        part = name.rpartition("/")[2]
+        if self._old is None:
+            return Taken(name)
+        pairs = {
+            (self._old.ids_of(old), self._new.ids_of(new))
+            for old, new in self._rows
+            if growing_ids.state_of(self._new, new) == name[: -len(part) - 1]
+        }
+        if not pairs:
+            return Taken(name)
+        sources = sorted({old for old, _ in pairs})
+        if len(sources) > 1:
+            raise MeaningError(f"its tables come from the columns {', '.join(sources)}")
+        (old_ids,), new_ids = sources, next(iter(pairs))[1]
+        source, target = self._old.columns[old_ids], self._new.columns[new_ids]
+        assert isinstance(target, Growing)
+        if isinstance(source, Growing):
+            here = f"{growing_ids.state_of(self._old, old_ids)}/{part}"
+            if source.rows == target.rows:
+                return Taken(here)
+            rows = np.full(target.rows, -1)
+            rows[: source.rows] = np.arange(source.rows)
+            if part != growing_ids.KEYS:  # Readings have a place for all values without a row.
+                rows = np.append(rows, source.rows)
+            return Taken(here, (AxisMove(0, "rows", rows),))
+        if part == growing_ids.KEYS and source.named_rows:
+            return Taken(name, value=row_moves.keys_of_words(self._old, old_ids, target))
+        return None
 
     def _places(
         self, name: str, source: str, old_shape: tuple[int, ...], without: set[int]
@@ -157,7 +204,7 @@ class VariableMoves:
                 owners = ", ".join(dict.fromkeys(n for n, _ in old or new or () if n))
                 where = "model" if old is None else "source"
                 raise MeaningError(f"only in the {where} does its axis {axis} belong to: {owners}")
-            move = place_move(old, new, self._old, self._new)
+            move = place_move(old, new, self._old, self._new, self._keys)
             if move is not None:
                 units = any(objectives_of(n) for n, _ in new)
                 what = "logits" if has_logits(new) else "units" if units else "inputs"
@@ -244,7 +291,7 @@ class VariableMoves:
         if self._old_places is None or name not in self._owners():
             return False
         try:
-            row_moves.row_move(self._old, name, self._new, name)
+            row_moves.row_move(self._old, name, self._new, name, self._keys)
         except MeaningError:
             return False
         return True

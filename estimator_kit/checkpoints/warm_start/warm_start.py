@@ -34,6 +34,7 @@ from estimator_kit.checkpoints.warm_start.variable_moves import (
     base_of,
     fits,
 )
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import CheckpointError, ConfigError
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
@@ -107,7 +108,7 @@ class WarmStart:
         """(name, value) for each variable. `current(name)` returns the values of new places."""
         reader = tf.train.load_checkpoint(self.checkpoint)
         for name, entry in self.taken.items():
-            value = reader.get_tensor(entry.source)
+            value = entry.value if entry.value is not None else reader.get_tensor(entry.source)
             if not entry.is_whole:
                 moves = {move.axis: move.places for move in entry.moves}
                 value = row_moves.moved(current(name), value, moves)
@@ -175,7 +176,8 @@ def plan(
         )
     names = taken_variables.names_in_source(renames, shapes, fixed)
     wanted = [*weights, *taken_variables.more_to_take(weights, fixed, shapes, names, mode, pattern)]
-    moves = VariableMoves(old_spec, spec, fixed, taken_variables.kept_places(source))
+    keys = taken_variables.kept_keys(old_spec, checkpoint, shapes)
+    moves = VariableMoves(old_spec, spec, fixed, taken_variables.kept_places(source), keys)
     taken, problems = _fitting(wanted, fixed, shapes, names, moves)
     problems = [*tables.problems, *problems]
     untraced = [*moves.problems()] if pattern == ".*" else []
@@ -222,8 +224,21 @@ def _fitting(
     """The wanted variables that fit, and a sentence for each variable that does not."""
     taken: dict[str, Taken] = {}
     problems: list[str] = []
-    for name in wanted:
+    # The ids of a growing column follow the tables over it.
+    for name in sorted(wanted, key=growing_ids.is_state):
         entry = Taken(names.get(name, name))
+        if growing_ids.is_state(name):
+            try:
+                state = moves.of_state(name)
+            except MeaningError as error:
+                problems.append(f"{name}: {error}")
+                continue
+            if state is None:
+                continue
+            entry = state
+            if entry.value is not None:
+                taken[name] = entry
+                continue
         if entry.source not in shapes:
             if entry.source != name or not moves.is_new(name):
                 renamed = f" as {entry.source}" if entry.source != name else ""
@@ -232,7 +247,8 @@ def _fitting(
         old, new = shapes[entry.source], outline.variables[name]
         differ = f"{name}: {list(old)} in the source, {list(new)} in the model"
         try:
-            entry = moves.of(name, entry.source, old)
+            if not growing_ids.is_state(name):
+                entry = moves.of(name, entry.source, old)
         except MeaningError as error:
             if len(old) and old[0] != new[0]:
                 problems.append(differ)
@@ -291,6 +307,9 @@ def _statuses(
             differs = stored is not None and stored != outline.variables[name]
             status = "shape differs, not taken" if differs else "new"
             yield Variable(name=name, status=status)
+            continue
+        if entry.value is not None:
+            yield Variable(name=name, status="made from words")
             continue
         shape = shapes[entry.source]
         more: dict[str, Any] = {

@@ -176,11 +176,11 @@ def _difference(
     largest = 0.0
     try:
         largest = skew.check_answers(before, answers, what, np.inf, sides, units)
-        skew.check_answers(before, answers, what, transforming.transform_tolerance, sides, units)
+        skew.check_answers(before, answers, what, transforming.tolerance, sides, units)
     except skew.Skew as error:
         raise ExportError(
             f"the result of --mode=transform was refused: {error}. The largest difference is "
-            f"{largest:.2g}, and --transform_tolerance={transforming.transform_tolerance:g}."
+            f"{largest:.2g}, and --transform_tolerance={transforming.tolerance:g}."
             + (" int8 changes answers." if transforming.transform in lite.KINDS[1:] else "")
         ) from error
     return largest

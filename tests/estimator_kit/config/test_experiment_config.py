@@ -342,7 +342,7 @@ def test_defaults():
         "predict_dir": None,
         "keep_columns": (),
         "graph_dir": None, "transform": None,
-        "transform_dir": None, "transform_tolerance": 1e-5, "transform_max_loss_increase": 0.01,
+        "transform_dir": None, "transform_tolerance": None, "transform_max_loss_increase": 0.01,
         "transform_inputs": "features",
         "index_recall": 0.95,
         "analysis_dir": None, "labels": (), "min_count": 5,

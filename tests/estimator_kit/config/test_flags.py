@@ -269,7 +269,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --train_files=a,b
         --transform_inputs=features
         --transform_max_loss_increase=0.01
-        --transform_tolerance=1e-05
         --validate_rows=0
         --warm_start_mode=weights_and_stats
         --warm_start_vars=.*/weights$
