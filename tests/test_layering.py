@@ -188,6 +188,7 @@ KINDS = {kind.__name__ for kind in COLUMN_KINDS.values()}
 # Functions that only some kinds have.
 OF_SOME_KINDS = {
     "feature_specs/embeddings/pretrained_files.py",
+    "estimator_kit/checkpoints/warm_start/growing_moves.py",
     "input_pipelines/prepare/metadata_schema/from_spec.py",
 }
 

@@ -48,9 +48,9 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from estimator_kit.tf_estimator import ModeKeys
 from feature_specs.kinds import Growing
+from feature_specs.kinds.growing import FREE
 from feature_specs.spec import FeatureSpec
 
-FREE = -1  # Also the key of a missing value.
 SCOPE = "growing"
 KEYS = "keys"
 

@@ -32,7 +32,7 @@ _LARGEST = 127
 
 # A table with vectors that are shorter takes more memory with a scale, or hardly less.
 _SHORTEST = {"tables_int8": 4, "tables_float16": 1}
-_ROWS = 1 << 20  # So many rows are made smaller at once.
+_ROWS = 1 << 20  # The number of rows that are rounded at once.
 
 
 def smaller(meta: Any, source: str, staging: str, kind: str) -> list[str]:
@@ -168,7 +168,8 @@ def _replace(
     graph_def = graph.as_graph_def()
     gone = {f"loc:@{name}".encode() for name in replaced}
     for node in graph_def.node:
-        if "_class" in node.attr and gone & {*node.attr["_class"].list.s}:  # Its place was that of a table.
+        beside = node.attr["_class"].list.s if "_class" in node.attr else ()
+        if gone & {*beside}:  # It was on the device of a table.
             del node.attr["_class"]
         if node.name not in rewired.values():
             for i, source in enumerate(node.input):

@@ -23,6 +23,9 @@ from feature_specs.errors import Problem
 from feature_specs.kinds.base import Entries, Reference, path_to
 from feature_specs.kinds.categorical import Lookup
 
+# The key of a missing value, and of a row without a value.
+FREE = -1
+
 
 def _rows_or_ids_of(schema: dict[str, Any]) -> None:
     schema["required"].remove("rows")

@@ -14,9 +14,8 @@ from typing import Any, Optional
 
 import numpy as np
 
+from estimator_kit.checkpoints.warm_start.growing_moves import NO_KEYS, Keys
 from estimator_kit.checkpoints.warm_start.row_moves import (
-    NO_KEYS,
-    Keys,
     MeaningError,
     Move,
     changed_objectives,

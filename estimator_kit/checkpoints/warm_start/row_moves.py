@@ -9,24 +9,19 @@ files, but no checkpoint: of growing columns, it gets the keys of rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Optional
 
 import numpy as np
 
-from estimator_kit.embeddings import growing_ids
+from estimator_kit.checkpoints.warm_start import growing_moves
+from estimator_kit.checkpoints.warm_start.growing_moves import NO_KEYS, Keys
 from feature_specs.files import documents
-from feature_specs.kinds import Column, Growing, HashBucket
-from feature_specs.kinds.categorical import Lookup
+from feature_specs.kinds import Column
 from feature_specs.spec import FeatureSpec
 
 # A move, int64 [new places]: the old place of each new place, or -1 if it has none. None if nothing
 # moves.
 Move = Optional[np.ndarray]
-
-# The keys of the rows of growing columns, by the name of the ids; see `growing_ids`.
-Keys = Mapping[str, np.ndarray]
-NO_KEYS: Keys = MappingProxyType({})
 
 
 class MeaningError(ValueError):
@@ -75,7 +70,7 @@ def row_move(
     outside the vocabulary keep their rows only if the number of buckets is the same, because it
     decides which word goes into which bucket. For example, with the old words a, b, c and the new
     words c, d, a, the move is [2, -1, 0]. Rows of a growing column follow their keys: to and from
-    words, and from a hash whose ids are those of its buckets; see `_growing_move`.
+    words, and from a hash that gives the ids of its buckets; see `growing_moves`.
 
     Args:
       old, old_name: the source's spec, and its column.
@@ -93,7 +88,12 @@ def row_move(
     if before.own_meaning() != now.own_meaning() and not same_use:
         raise MeaningError(_sentence(old, old_name, new, new_name))
     if is_growing:
-        return _growing_move(old, old_ids, new, new_ids, keys)
+        try:
+            move = growing_moves.move(old, old_ids, new, new_ids, keys)
+        except growing_moves.NoMatchError as error:
+            sentence = _sentence(old, old_ids, new, new_ids)
+            raise MeaningError(f"{sentence}. {error}" if str(error) else sentence) from error
+        return _or_none(move, source.id_count(old))
     if not _by_word(source, target):
         if meaning(old, old_ids) != meaning(new, new_ids):
             raise MeaningError(_sentence(old, old_ids, new, new_ids))
@@ -104,68 +104,6 @@ def row_move(
     first = len(old_words)
     outside = range(first, first + buckets) if buckets == old_buckets else [-1] * buckets
     return _or_none(np.array([*rows, *outside], np.int64), first + old_buckets)
-
-
-def _growing_move(
-    old: FeatureSpec, old_ids: str, new: FeatureSpec, new_ids: str, keys: Keys
-) -> Move:
-    """How rows move if one column of ids, or both, are growing.
-
-    Both: rows can be added. From words: the first ones get the first rows. To words: each word
-    starts as its row, or as its bucket if it has no row. From a hash of strings: bucket b is hashed
-    as the id b % size was, if `buckets` is a multiple of `size`.
-    """
-    source, target = old.columns[old_ids], new.columns[new_ids]
-    dtypes = [
-        spec.features[column.source].dtype
-        for spec, column in ((old, source), (new, target))
-        if isinstance(column, Lookup)
-    ]
-    if len(dtypes) < 2:
-        raise MeaningError(_sentence(old, old_ids, new, new_ids))
-    if isinstance(source, Growing) and isinstance(target, Growing):
-        if source.buckets != target.buckets or source.rows > target.rows or dtypes[0] != dtypes[1]:
-            raise MeaningError(
-                f"{_sentence(old, old_ids, new, new_ids)}. A growing column keeps its rows if it "
-                "has the same dtype, as many buckets, and not fewer rows"
-            )
-        new_rows = np.full(target.rows - source.rows, -1)
-        return _or_none(
-            np.concatenate([np.arange(source.id_count(old)), new_rows]), source.id_count(old)
-        )
-    if isinstance(target, Growing) and source.named_rows and dtypes[0] == dtypes[1]:
-        found = keys_of_words(old, old_ids, target)
-        rows = np.where(found == growing_ids.FREE, -1, np.arange(len(found)))
-        return np.concatenate([np.full(target.buckets, -1), rows])
-    if isinstance(target, Growing) and isinstance(source, HashBucket):
-        if dtypes == ["string", "string"] and not source.salt:
-            if target.buckets % source.size == 0:
-                buckets = np.arange(target.buckets) % source.size
-                return np.concatenate([buckets, np.full(target.rows, -1)])
-            raise MeaningError(
-                f"columns.{new_ids}: its buckets are {target.buckets}, expected a multiple of the "
-                f"size of the hash_bucket column, {source.size}, so that each bucket starts as the "
-                f"id that its values had. Use buckets: {source.size}"
-            )
-    if isinstance(source, Growing) and target.named_rows and dtypes[0] == dtypes[1]:
-        words = growing_ids.keys_of(target.row_names(new), dtypes[1], source)
-        stored = keys[source.ids_name(old)]
-        order = np.argsort(stored, kind="stable")
-        place = order[np.searchsorted(stored[order], words).clip(max=len(stored) - 1)]
-        move = np.where(stored[place] == words, source.buckets + place, words % source.buckets)
-        move = np.where(words == growing_ids.FREE, -1, move)
-        return np.concatenate([move, np.full(target.unnamed_ids, -1)])
-    raise MeaningError(_sentence(old, old_ids, new, new_ids))
-
-
-def keys_of_words(old: FeatureSpec, old_ids: str, target: Growing) -> np.ndarray:
-    """The key of each row if the words of a column become the first rows, int64 [rows]."""
-    source = old.columns[old_ids]
-    assert isinstance(source, Lookup)
-    words = source.row_names(old)[: target.rows]
-    keys = np.full(target.rows, growing_ids.FREE, np.int64)
-    keys[: len(words)] = growing_ids.keys_of(words, old.features[source.source].dtype, target)
-    return keys
 
 
 def is_new_column(old: FeatureSpec, new: FeatureSpec, name: str) -> bool:

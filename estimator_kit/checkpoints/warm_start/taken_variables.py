@@ -21,8 +21,9 @@ import tensorflow as tf
 from estimator_kit.checkpoints import run_record
 from estimator_kit.checkpoints.model_outline import ModelOutline, Shapes
 from estimator_kit.checkpoints.reading import have_equal_shapes
+from estimator_kit.checkpoints.warm_start.growing_moves import Keys
 from estimator_kit.checkpoints.warm_start.place_moves import PlacesRecord
-from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, Keys
+from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables
 from estimator_kit.checkpoints.warm_start.variable_moves import base_of
 from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
@@ -51,16 +52,15 @@ def kept_places(source: str) -> Optional[PlacesRecord]:
 
 
 def kept_keys(spec: Optional[FeatureSpec], checkpoint: str, shapes: Shapes) -> Keys:
-    """The keys of the rows of a source's growing columns, by the names of the ids."""
+    """The keys of the rows of a source's growing columns."""
     found: dict[str, Any] = {}
-    if spec is None:
-        return found
-    for column in spec.of_kind(Growing).values():
+    for column in () if spec is None else spec.of_kind(Growing).values():
+        assert spec is not None
         name = column.ids_name(spec)
         variable = f"{growing_ids.SCOPE}/{name}/{growing_ids.KEYS}"
         if name not in found and variable in shapes:
             found[name] = tf.train.load_variable(checkpoint, variable)
-    return found
+    return Keys(found, growing_ids.keys_of)
 
 
 def _kept_folder(source: str) -> Optional[str]:

@@ -14,7 +14,8 @@ from typing import Optional
 import numpy as np
 
 from estimator_kit.checkpoints.model_outline import ModelOutline
-from estimator_kit.checkpoints.warm_start import row_moves
+from estimator_kit.checkpoints.warm_start import growing_moves, row_moves
+from estimator_kit.checkpoints.warm_start.growing_moves import NO_KEYS, Keys
 from estimator_kit.checkpoints.warm_start.place_moves import (
     PlacesRecord,
     changed_groups,
@@ -22,9 +23,7 @@ from estimator_kit.checkpoints.warm_start.place_moves import (
     place_move,
 )
 from estimator_kit.checkpoints.warm_start.row_moves import (
-    NO_KEYS,
     ColumnsOfTables,
-    Keys,
     MeaningError,
     Move,
 )
@@ -39,7 +38,6 @@ from estimator_kit.model.places.places import (
     objectives_of,
     without_objectives,
 )
-from feature_specs.kinds import Growing
 from feature_specs.spec import FeatureSpec
 
 
@@ -162,20 +160,14 @@ class VariableMoves:
         if len(sources) > 1:
             raise MeaningError(f"its tables come from the columns {', '.join(sources)}")
         (old_ids,), new_ids = sources, next(iter(pairs))[1]
-        source, target = self._old.columns[old_ids], self._new.columns[new_ids]
-        assert isinstance(target, Growing)
-        if isinstance(source, Growing):
-            here = f"{growing_ids.state_of(self._old, old_ids)}/{part}"
-            if source.rows == target.rows:
-                return Taken(here)
-            rows = np.full(target.rows, -1)
-            rows[: source.rows] = np.arange(source.rows)
-            if part != growing_ids.KEYS:  # Readings have a place for all values without a row.
-                rows = np.append(rows, source.rows)
-            return Taken(here, (AxisMove(0, "rows", rows),))
-        if part == growing_ids.KEYS and source.named_rows:
-            return Taken(name, value=row_moves.keys_of_words(self._old, old_ids, target))
-        return None
+        state = growing_moves.state(
+            self._old, self._old.columns[old_ids], self._new.columns[new_ids], self._keys,
+            is_keys=part == growing_ids.KEYS,
+        )  # fmt: skip
+        if state is None or state.value is not None:
+            return None if state is None else Taken(name, value=state.value)
+        moves = () if state.rows is None else (AxisMove(0, "rows", state.rows),)
+        return Taken(f"{growing_ids.SCOPE}/{state.ids}/{part}", moves)
 
     def _places(
         self, name: str, source: str, old_shape: tuple[int, ...], without: set[int]
@@ -306,7 +298,12 @@ def fits(old: tuple[int, ...], new: tuple[int, ...], entry: Taken) -> bool:
 
 
 def base_of(name: str, outline: ModelOutline) -> Optional[str]:
-    """The variable that a slot belongs to."""
+    """The variable that a slot belongs to; None for a variable itself.
+
+    A variable may have the name of another one's scope, such as the table `items`.
+    """
+    if name in outline.weights:
+        return None
     parts = name.split("/")
     for end in range(len(parts) - 1, 0, -1):
         base = "/".join(parts[:end])
