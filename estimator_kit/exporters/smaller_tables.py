@@ -168,8 +168,8 @@ def _replace(
     graph_def = graph.as_graph_def()
     gone = {f"loc:@{name}".encode() for name in replaced}
     for node in graph_def.node:
-        beside = node.attr["_class"].list.s if "_class" in node.attr else ()
-        if gone & {*beside}:  # It was on the device of a table.
+        places = node.attr["_class"].list.s if "_class" in node.attr else ()
+        if gone & {*places}:  # It was on the device of a table.
             del node.attr["_class"]
         if node.name not in rewired.values():
             for i, source in enumerate(node.input):
