@@ -26,6 +26,7 @@ from estimator_kit.commands.inspected_model import describe, statistics_beside
 from estimator_kit.config.areas.run import ModelChoice, Run
 from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.config.modes import InFolder, Inspect
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.extra_files import Lineage
 from estimator_kit.exporters.kinds import kept
@@ -218,7 +219,12 @@ def _variables(checkpoint: str) -> list[str]:
         size = count * dtypes[name].size
         total, numbers = total + size, numbers + count
         rows.append(f"  {size:>14,}  {dtypes[name].name} {list(shape)}  {name}")
-    return [f"{len(rows)} variables, {numbers:,} numbers, {total:,} bytes", *rows]
+    used = [
+        f"growing ids {name}: {part.used:,} of {part.rows:,} rows have a value, {part.waiting:,} "
+        "other values are counted"
+        for name, part in growing_ids.rows_used(reader).items()
+    ]
+    return [f"{len(rows)} variables, {numbers:,} numbers, {total:,} bytes", *rows, *used]
 
 
 def _ops(graph: Any) -> list[str]:

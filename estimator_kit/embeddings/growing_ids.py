@@ -40,7 +40,7 @@ import contextvars
 import dataclasses
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -52,12 +52,20 @@ from feature_specs.kinds.growing import FREE
 from feature_specs.spec import FeatureSpec
 
 SCOPE = "growing"
+
+# A key, its last reading, and its entry in the hash table. `benchmarks/growing.py` shows about 100
+# for 50 million rows, with the arrays from which the hash table is made.
+BYTES_OF_A_ROW = 64
+
 KEYS = "keys"
 
 v1 = tf.compat.v1
 
 _MODE: contextvars.ContextVar[Optional[str]] = contextvars.ContextVar("mode", default=None)
 _WRITES: contextvars.ContextVar[bool] = contextvars.ContextVar("writes", default=True)
+
+# The number of ops that look up the keys of a batch.
+_PARTS = 4
 
 # A step after which nothing is known about earlier ones.
 _UNKNOWN = -1
@@ -108,6 +116,31 @@ def keys_of(words: Sequence[Any], dtype: str, column: Growing) -> np.ndarray:
         text = tf.constant([str(word) for word in words], tf.string, [len(words)])
         keys: np.ndarray = session.run(tf.strings.to_hash_bucket_fast(text, column.fingerprints))
     return keys
+
+
+class Used(NamedTuple):
+    """How many rows there are, how many have a value, and how many other values are counted."""
+
+    rows: int
+    used: int
+    waiting: int
+
+
+def rows_used(reader: Any) -> dict[str, Used]:
+    """How full the ids of a checkpoint are, by name.
+
+    Args:
+      reader: the result of `tf.train.load_checkpoint`.
+    """
+    found = {}
+    shapes = reader.get_variable_to_shape_map()
+    for variable in sorted(shapes):
+        scope, _, part = variable.rpartition("/")
+        if is_state(variable) and part == KEYS:
+            used = int((reader.get_tensor(variable) != FREE).sum())
+            waiting = shapes.get(f"{scope}/candidates-keys", [0])[0]
+            found[scope[len(SCOPE) + 1 :]] = Used(shapes[variable][0], used, waiting)
+    return found
 
 
 def check_model(model: Any) -> None:
@@ -195,6 +228,9 @@ def after_step(train_op: Any) -> Any:
     if not sets:
         return train_op
     step = v1.train.get_or_create_global_step()
+    for name, ids in sets.items():
+        with v1.get_default_graph().name_scope(None):
+            v1.summary.scalar(f"{SCOPE}/{name}/rows_used", ids.table.size())
     with tf.control_dependencies([train_op]):
         now = tf.cast(step.read_value(), tf.int64)
         counted = [_count(ids, now) for ids in sets.values()]
@@ -295,7 +331,11 @@ def _rebuild(ids: _Ids) -> tf.Operation:
 def _lookup(ids: _Ids, keys: tf.Tensor) -> tf.Tensor:
     """The id of each key, int64 [n]; -1 for a missing value."""
     column = ids.column
-    ids.row = ids.table.lookup(keys)
+    # Ops that only read a hash table can run at the same time, on several cores.
+    number = tf.size(keys)
+    ends = [number * part // _PARTS for part in range(_PARTS + 1)]
+    parts = [ids.table.lookup(keys[a:b]) for a, b in zip(ends, ends[1:])]
+    ids.row = tf.concat(parts, 0)
     # Most keys have a row, so what follows is for few.
     others = tf.where(tf.equal(ids.row, column.rows))
     ids.new = tf.gather(keys, others[:, 0])

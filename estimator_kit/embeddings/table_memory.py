@@ -4,10 +4,10 @@
     with table_memory.split_above(mib=64):
         estimator.train(...)         # its graph splits tables of more than 64 MiB
 
-The check comes before a graph is built. It counts only the tables, as float32. This is the least
-memory that a run needs. An optimizer needs as much again, or more. It does not count tables that
-grow, or tables of a cluster, which are on other machines. It reads the memory from the operating
-system.
+The check comes before a graph is built. It counts only the tables, as float32, and the keys of
+growing columns. This is the least memory that a run needs. An optimizer needs as much again, or
+more. It does not count tables of a cluster, which are on other machines. It reads the memory from
+the operating system.
 
 A checkpoint contains each table as one tensor, because TensorFlow's savers join the pieces of a
 variable. Code without pieces can therefore read it. A table with pretrained vectors is not split.
@@ -23,8 +23,9 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any, Optional
 
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
-from feature_specs.kinds import Embedding
+from feature_specs.kinds import Embedding, Growing
 from feature_specs.spec import FeatureSpec
 
 _GIB = 2**30
@@ -88,8 +89,12 @@ def _check_rows(spec: FeatureSpec, groups: Iterable[str]) -> None:
 
 def table_bytes(spec: FeatureSpec, groups: Iterable[str]) -> dict[str, tuple[str, int]]:
     """`{table: (shape, bytes)}`. A table that several columns share is listed once."""
-    tables, embeddings = {}, spec.of_kind(Embedding)
+    tables, embeddings, growing = {}, spec.of_kind(Embedding), spec.of_kind(Growing)
     for name in dict.fromkeys(name for group in groups for name in spec.groups.get(group, ())):
+        ids = growing.get(spec.ids_of(name))
+        if ids is not None:
+            size = ids.rows * growing_ids.BYTES_OF_A_ROW
+            tables[f"keys of {ids.ids_name(spec)}"] = (f"{ids.rows:,}", size)
         if name in embeddings:
             column = embeddings[name]
             rows = spec.size_of(column.source)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Optional
 import pydantic
 import tensorflow as tf
 
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.catalogue import Columns
 from estimator_kit.model.catalogue_ranks import Ranked, choices
@@ -208,17 +209,29 @@ class TwoTowerModel(ModelFn):
         if name is None:
             return
         spec = self.spec
+        read = dict.fromkeys(spec.category_of(n)[0] for n in columns_of(spec, group))
+        groups = dict.fromkeys(n for names in spec.groups.values() for n in names)
         single = [
             each
-            for each in dict.fromkeys(spec.category_of(n)[0] for n in columns_of(spec, group))
+            for each in dict.fromkeys((*read, *groups))
             if spec.columns[each].categorical
+            and not spec.columns[spec.ids_of(each)].keyed
             and all(spec.features[f].single for f in spec.features_of(each))
         ]
-        if name not in single:
+        if name in single:
+            return
+        if name in spec.columns and spec.columns[name].keyed:
+            feature = next(spec.features_of(name))
             raise ConfigError(
-                f"{param}: got {name!r}, expected a categorical column with one id per record that "
-                f"group {group!r} reads: {', '.join(single) or 'it reads none'}. {without}"
+                f"{param}: column {name!r} is growing, so its ids change. Name a column with fixed "
+                f"ids, such as {feature}_key: {{hash_bucket: {feature}, size: 1000000}}, and put "
+                f"it into any group, such as ids: [{feature}_key]. {without}"
             )
+        single = [each for each in single if each in read]
+        raise ConfigError(
+            f"{param}: got {name!r}, expected a categorical column with one id per record that "
+            f"group {group!r} reads: {', '.join(single) or 'it reads none'}. {without}"
+        )
 
     def groups(self) -> tuple[str, ...]:
         return (self.params.user_group, self.params.item_group)
@@ -269,7 +282,8 @@ class TwoTowerModel(ModelFn):
         def vector_of(fed: Features) -> tf.Tensor:
             scope = v1.get_variable_scope()
             with v1.variable_scope(scope, reuse=True), v1.variable_scope("item"):
-                return self._vector(fed, p.item_group, ModeKeys.EVAL)
+                ids = growing_ids.looked_up(self.spec, fed)
+                return self._vector(ids, p.item_group, ModeKeys.EVAL)
 
         ranked = Ranked(self.catalogue, features, vector_of)
         targets = ranked.targets(features[p.item_id])

@@ -87,7 +87,9 @@ def _slices(spec: FeatureSpec) -> list[str]:
     features_of_slices: dict[str, None] = {}
     for column in spec.columns.values():
         features = list(column.features(spec))
-        if not column.categorical or len(features) != 1 or column.id_count(spec) > _MOST_IDS:
+        if not column.categorical or column.keyed or len(features) != 1:
+            continue
+        if column.id_count(spec) > _MOST_IDS:
             continue
         feature = spec.features[features[0]]
         if feature.single and feature.decode is None and feature.dtype != "float32":

@@ -56,7 +56,7 @@ class Growing(Lookup):
     )
     buckets: PositiveInt = field(
         1000,
-        changes="weights",
+        changes="values weights",
         description="The number of ids that values without their own id share.",
     )
     min_count: Annotated[int, Field(ge=1, le=2**31)] = field(

@@ -127,6 +127,15 @@ def _check_items(spec: FeatureSpec, objective: Any, name: str, path: Path) -> Pr
         for name, column in spec.columns.items()
         if column.categorical and column.looks_up and column.is_sequence(spec)
     ]
+    items = spec.columns.get(objective.items)
+    if items is not None and items.keyed:
+        yield Problem(
+            path,
+            f"column {objective.items!r} is {items.kind}, which keeps no words, so no answer could "
+            "name an item. Use a vocabulary, which --mode=retrain extends with `vocabularies: "
+            "append`.",
+        )
+        return
     if objective.items not in choices:
         expected = "a vocabulary, hash_bucket or identity column with sequence: true"
         yield unknown(path, objective.items, expected, choices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import glob
 import json
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.commands import inspect
+from estimator_kit.config.modes import command_of
 from tests.conftest import DOCUMENT, make_rows
 from tests.integration.clusters import Cluster
 
@@ -54,6 +57,11 @@ def variables(model_dir):
     return {name: tf.train.load_variable(path, name) for name, _ in tf.train.list_variables(path)}
 
 
+def inspected(model_dir):
+    config = ek.ExperimentConfig(mode="inspect", model_dir=model_dir)
+    return inspect.inspect(command_of(config))
+
+
 def check_ids(found):
     """Each used row has one key, and each key one row."""
     keys = found[STATE.format("user_id", "keys")]
@@ -78,6 +86,20 @@ def test_a_training_that_stops_and_goes_on_ends_as_an_undisturbed_one(folder, tm
         if "candidates" in name:  # In any order.
             value, found[name] = np.sort(value), np.sort(found[name])
         np.testing.assert_array_equal(value, found[name], name)
+
+    told = inspected(str(tmp_path / "whole"))
+    waiting = len(expected[STATE.format("user_id", "candidates-keys")])
+    assert (
+        f"growing ids user_id: 40 of 40 rows have a value, {waiting} other values are counted"
+        in told
+    )
+    tags = {
+        value.tag: tf.make_ndarray(value.tensor) if value.HasField("tensor") else value.simple_value
+        for path in glob.glob(f"{tmp_path}/whole/events*")
+        for event in tf.compat.v1.train.summary_iterator(path)
+        for value in event.summary.value
+    }
+    assert tags["growing/user_id/rows_used"] == 0  # At the first step.
 
     # An export, and a warm start from it and from the checkpoint.
     answers = ek.run(ek.ExperimentConfig(
@@ -132,3 +154,61 @@ def test_strategies_with_replicas_are_refused(folder, tmp_path, strategy):
     spec = ek.load_spec(f"{folder}/spec.json")
     with pytest.raises(ek.ConfigError, match=f"--strategy={strategy} cannot train the growing"):
         growing_ids.check_strategy(spec, strategy)
+
+
+def towers(folder, **groups):
+    ids = {"rows": 30, "buckets": 5, "admit_every": 2}
+    document = {
+        "features": {
+            "user": {"dtype": "string"}, "item": {"dtype": "string"},
+            "seen": {"dtype": "string", "shape": "variable"},
+        },
+        "embedding_tables": {"items": {"dimension": 4}},
+        "columns": {
+            "user": {"growing": "user", **ids}, "item": {"growing": "item", **ids},
+            "seen": {"growing": "seen", "ids_of": "item"},
+            "item_key": {"hash_bucket": "item", "size": 1000},
+            "user_emb": {"embedding": "user", "dimension": 4},
+            "item_emb": {"embedding": "item", "table": "items"},
+            "seen_emb": {"embedding": "seen", "table": "items"},
+        },
+        "groups": {"user": ["user_emb", "seen_emb"], "item": ["item_emb"], **groups},
+        "labels": {"y": {"dtype": "int64"}},
+        "objectives": {"y": {"head": "binary"}},
+    }  # fmt: skip
+    (folder / "towers.json").write_text(json.dumps(document))
+    random = np.random.default_rng(3)
+    rows = [
+        {"user": f"u{u}", "item": f"i{u % 20}", "seen": [f"i{(u + 1) % 20}"] * (u % 3), "y": 1}
+        for u in random.integers(0, 40, 600)
+    ]
+    for name, part in (("train", rows[:500]), ("eval", rows[500:])):
+        ek.write_examples(f"{folder}/towers-{name}.tfrecord", part)
+
+
+def test_two_towers_rank_items_with_growing_ids(folder, tmp_path):
+    """The catalogue of the evaluation has keys, from which the graph makes ids."""
+    fields = {
+        "spec": f"{folder}/towers.json", "model": "two_tower", "epochs": 20,
+        "train_files": (f"{folder}/towers-train.tfrecord",),
+        "eval_files": (f"{folder}/towers-eval.tfrecord",),
+        "model_params": {"item_id": "item_key", "dimension": 4, "learning_rate": 0.05},
+    }  # fmt: skip
+    towers(folder, ids=["item_key"])
+    found = run(folder, tmp_path / "model", **fields)
+    # Each user takes one item of 20.
+    assert found.metrics["recall_at_10/y"] > 0.9
+    fields["model_params"] = {"item_id": "item"}
+    with pytest.raises(ek.ConfigError, match="item_id: column 'item' is growing, so its ids chang"):
+        run(folder, tmp_path / "other", **fields)
+
+
+def test_no_answer_can_name_an_item_of_a_growing_column(folder):
+    towers(folder)
+    document = json.loads((folder / "towers.json").read_text())
+    document["columns"]["seen"] = {"growing": "seen", "rows": 30, "sequence": True}
+    document["columns"]["seen_emb"] = {"embedding": "seen", "dimension": 4}
+    document["labels"]["y"] = {"dtype": "string", "shape": "variable"}
+    document["objectives"]["y"] = {"head": "next_item", "items": "seen"}
+    with pytest.raises(ek.SpecError, match="'seen' is growing, which keeps no words, so no answer"):
+        ek.parse_spec(document)

@@ -8,8 +8,8 @@ Rows follow their values:
     hash of strings -> growing bucket b starts as the id b % size, if `buckets` is a multiple of
                                `size`: then its strings had this id
 
-Words are the entries of a vocabulary, or the numbers of an identity column, over a feature with the same
-dtype. This module compares two specs and the keys of the source. It reads no checkpoint.
+Words are the entries of a vocabulary, or the numbers of an identity column, over a feature with
+the same dtype. This module compares two specs and the keys of the source. It reads no checkpoint.
 """
 
 from __future__ import annotations

@@ -41,6 +41,29 @@ def test_tables_are_counted_once(spec):
     assert table_memory.table_bytes(spec, ["few", "none"]) == {"items": ("1,000 x 8", 32_000)}
 
 
+def test_the_keys_of_growing_columns_are_counted():
+    columns = {
+        "item": {"growing": "item", "rows": 1_000_000, "buckets": 1_000},
+        "seen": {"growing": "seen", "ids_of": "item"},
+        "item_emb": {"embedding": "item", "dimension": 8},
+        "seen_emb": {"embedding": "seen", "dimension": 4},
+    }
+    spec = feature_specs.parse(
+        {
+            "features": {name: {"dtype": "int64", "default": -1} for name in ("item", "seen")},
+            "columns": columns,
+            "groups": {"deep": ["item_emb", "seen_emb"]},
+            "labels": {"y": {"dtype": "int64"}},
+            "objectives": {"y": {"head": "binary"}},
+        }
+    )
+    assert table_memory.table_bytes(spec, ["deep"]) == {
+        "keys of item": ("1,000,000", 64_000_000),
+        "item_emb": ("1,001,000 x 8", 32_032_000),
+        "seen_emb": ("1,001,000 x 4", 16_016_000),
+    }
+
+
 def test_more_than_the_memory_is_refused(spec):
     needed = 40_000_032_000
     table_memory.check(spec, ["deep"], memory=needed)
