@@ -3,12 +3,15 @@
     python benchmarks/growing.py [--rows 100000,1000000,10000000] [--seconds 6] > lines.jsonl
     python benchmarks/growing.py --rows 100000000 --width 8 >> lines.jsonl
     python benchmarks/growing.py --plot lines.jsonl docs/images/growing.svg
+    python benchmarks/growing.py --lookup --rows 1000000,10000000
 
 The model is a DNN of 64 units over the mean of 20 vectors of 16 numbers (`--width`), with Adagrad
 and batches of 1,024 rows, so 20,480 keys. All rows of the growing table are in use; 2 % of the keys
 of each batch are new, and values are admitted every 100 steps. Batches are in memory. The tables
 are trained in turn, in their own processes. The line `table` is the fixed one; `ratio` divides by
 it. The line `gather` only reads the rows of the same keys, with one op: what memory allows.
+`--lookup` compares three forms of the map from key to row in an export: the hash table of the kit,
+a `StaticHashTable`, and a sorted array that is searched.
 """
 
 from __future__ import annotations
@@ -101,6 +104,45 @@ def measure(kind: str, rows: int, width: int, seconds: float, rounds: int, answe
     answers.put((statistics.median(rates[1:]), memory, saved, built))
 
 
+def measure_lookup(form: str, rows: int, answers) -> None:
+    """Seconds to make a map from key to row, its memory, and lookups a second."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import numpy as np
+    import tensorflow as tf
+
+    v1, random = tf.compat.v1, np.random.default_rng(1)
+    keys = random.permutation(np.unique(random.integers(0, 2**62, rows + rows // 50))[:rows])
+    with tf.Graph().as_default(), v1.Session() as session:
+        asked = v1.placeholder(tf.int64, [None])
+        fed = v1.placeholder(tf.int64, [rows])
+        stored = v1.get_variable("keys", [rows], tf.int64, v1.zeros_initializer())
+        session.run(stored.initializer)
+        stored.load(np.sort(keys) if form == "sorted" else keys, session)
+        places = tf.range(rows, dtype=tf.int64)
+        if form == "mutable":
+            table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1)
+            made, row = table.insert(stored, places), table.lookup(asked)
+        elif form == "static":
+            values = tf.lookup.KeyValueTensorInitializer(fed, places)
+            table = tf.lookup.StaticHashTable(values, -1)
+            made, row = v1.tables_initializer(), table.lookup(asked)
+        else:
+            made, place = tf.no_op(), tf.searchsorted(stored, asked)
+            row = tf.where(tf.equal(tf.gather(stored, place % rows), asked), place, -1)
+        before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+        session.run(made, {fed: keys} if form == "static" else None)
+        built = time.perf_counter() - start
+        memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
+        batches = [keys[random.integers(0, rows, ROWS * LIST)] for _ in range(50)]
+        rates = []
+        for _ in range(4):
+            start = time.perf_counter()
+            for batch in batches:
+                session.run(row.op, {asked: batch})
+            rates.append(50 * ROWS * LIST / (time.perf_counter() - start))
+    answers.put((built, memory, statistics.median(rates[1:])))
+
+
 def plot(lines: str, target: str) -> None:
     """Draws keys a second, memory and the time of a checkpoint by the number of rows."""
     import matplotlib  # isort: skip
@@ -136,12 +178,25 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--width", type=int, default=16)
+    parser.add_argument("--lookup", action="store_true", help="measure the map from key to row")
     parser.add_argument("--plot", nargs=2, metavar=("LINES", "SVG"))
     options = parser.parse_args()
     if options.plot:
         plot(*options.plot)
         return
     spawn = multiprocessing.get_context("spawn")
+    if options.lookup:
+        for rows in map(int, options.rows.split(",")):
+            for form in ("mutable", "static", "sorted"):
+                answers = spawn.Queue()
+                process = spawn.Process(target=measure_lookup, args=(form, rows, answers))
+                process.start()
+                built, memory, rate = answers.get(timeout=1800)
+                process.join()
+                line = {"rows": rows, "map": form, "made_s": round(built, 2)}
+                line |= {"GiB": round(memory, 2), "lookups_a_second": round(rate)}
+                print(json.dumps(line), flush=True)
+        return
     for rows in map(int, options.rows.split(",")):
         found = {}
         for kind in ("table", "growing", "gather"):

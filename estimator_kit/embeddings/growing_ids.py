@@ -53,10 +53,6 @@ from feature_specs.spec import FeatureSpec
 
 SCOPE = "growing"
 
-# A key, its last reading, and its entry in the hash table. `benchmarks/growing.py` shows about 100
-# for 50 million rows, with the arrays from which the hash table is made.
-BYTES_OF_A_ROW = 64
-
 KEYS = "keys"
 
 v1 = tf.compat.v1

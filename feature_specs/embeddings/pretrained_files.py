@@ -77,7 +77,8 @@ def check_entries(spec: FeatureSpec) -> Iterator[Problem]:
             yield Problem(
                 path,
                 f"column {column.source!r} is {category.kind}: which value has which row is only "
-                "known during training, so a file cannot give start values. Remove pretrained.",
+                "known during training, so a file cannot give start values. Train a step with a "
+                "vocabulary column instead, and start the growing one warm from it.",
             )
         elif _is_text(entry) and category is not None and category.categorical:
             if not isinstance(category, Vocabulary):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from tests.conftest import ROOT
 from tests.integration.test_growing import STATE, variables
 
 CITIES = ["rome", "oslo", "lima", "bern", "kyiv"]
@@ -163,3 +166,65 @@ def test_a_hash_becomes_the_buckets(folder, tmp_path):
     (folder / "odd.json").write_text(json.dumps(spec_of(*odd)))
     with pytest.raises(ek.CheckpointError, match="With a multiple of 2 buckets, each"):
         started(folder, tmp_path / "odd", "odd", tmp_path / "before")
+
+
+def test_two_columns_with_one_set_of_ids(tmp_path):
+    """From two vocabularies with one list, whose embeddings have one table, and on to more rows."""
+    words = {"vocabulary": "city", "list": CITIES[:3]}
+    columns = {
+        "words": [words, {**words, "vocabulary": "seen"}],
+        "growing": [{"growing": "city", **GROWING}, {"growing": "seen", "ids_of": "city"}],
+        "more": [{"growing": "city", **GROWING, "rows": 8}, {"growing": "seen", "ids_of": "city"}],
+        "other": [words, {**words, "vocabulary": "seen", "list": CITIES[2::-1]}],
+    }  # fmt: skip
+    for name, (city, seen) in columns.items():
+        document = spec_of(city, seen)
+        document["features"] = {
+            "city": {"dtype": "string"}, "seen": {"dtype": "string", "shape": "variable"}
+        }  # fmt: skip
+        document["embedding_tables"] = {"cities": {"dimension": 3}}
+        document["columns"] = {
+            "city": city, "seen": seen, "city_emb": {"embedding": "city", "table": "cities"},
+            "seen_emb": {"embedding": "seen", "table": "cities"},
+        }  # fmt: skip
+        document["groups"] = {"deep": ["city_emb", "seen_emb"], "wide": ["city", "seen"]}
+        if name == "other":
+            del document["embedding_tables"]
+            for each in ("city_emb", "seen_emb"):
+                document["columns"][each] = {"embedding": each[:4], "dimension": 3}
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    rows = [{"city": c, "seen": [c, "bern"], "y": i % 2} for i, c in enumerate(CITIES * 40)]
+    ek.write_examples(f"{tmp_path}/rows.tfrecord", rows)
+    before = trained(tmp_path, tmp_path / "before", "words")
+    found, _ = started(tmp_path, tmp_path / "grown", "growing", tmp_path / "before")
+    cities = rows_of(found, "city", found["cities"])
+    for i, city in enumerate(CITIES[:3]):
+        np.testing.assert_array_equal(cities[key_of(city)], before["cities"][i])
+    more, report = started(tmp_path, tmp_path / "more", "more", tmp_path / "grown")
+    for key, row in rows_of(more, "city", more["cities"]).items():
+        if key in cities:
+            np.testing.assert_array_equal(row, cities[key])
+    assert report["cities"]["rows"] == {"kept": 10, "new": 2, "dropped": 0}
+    trained(tmp_path, tmp_path / "others", "other")
+    with pytest.raises(ek.CheckpointError, match="columns with other ids: city, seen"):
+        started(tmp_path, tmp_path / "no", "growing", tmp_path / "others")
+
+
+def test_the_script_of_the_guide_moves_a_dynamic_embedding(tmp_path):
+    guide = (ROOT / "docs/guides/growing_ids.md").read_text("utf-8")
+    script = guide.partition("```python\n")[2].partition("```")[0]
+    keys = tf.strings.to_hash_bucket_fast(CITIES[:3], 2**63 - 1).numpy()
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        for part, own in enumerate(([0, 2], [1])):
+            name = f"dnn/item_emb_table/dnn_item_emb_table_mht_{part + 1}of2"
+            for what, value in (("keys", keys[own]), ("values", rows[own])):
+                tf.compat.v1.get_variable(f"{name}-{what}", initializer=value)
+        session.run(tf.compat.v1.global_variables_initializer())
+        (tmp_path / "runs").mkdir()
+        tf.compat.v1.train.Saver().save(session, str(tmp_path / "runs/old/model.ckpt"), 3)
+    (tmp_path / "items.txt").write_text("oslo\nparis\nrome\nlima\n")
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    assert (tmp_path / "vectors.txt").read_text().splitlines() == [
+        "oslo 4.0 5.0 6.0 7.0", "rome 0.0 1.0 2.0 3.0", "lima 8.0 9.0 10.0 11.0",
+    ]  # fmt: skip

@@ -122,6 +122,12 @@ class State:
     value: Optional[np.ndarray] = None
 
 
+def same(one: Optional[State], other: Optional[State]) -> bool:
+    """Whether two variables start in the same way."""
+    parts, others = ([*vars(each).values()] if each else [] for each in (one, other))
+    return len(parts) == len(others) and all(map(np.array_equal, parts, others))
+
+
 def state(
     old: FeatureSpec, source: Column, target: Column, keys: Keys, *, is_keys: bool
 ) -> Optional[State]:

@@ -144,7 +144,7 @@ class VariableMoves:
         None if it starts as in a new training, because no row of a table moves with it.
 
         Raises:
-          MeaningError: its tables come from several columns.
+          MeaningError: its tables come from columns with other ids.
         """
         part = name.rpartition("/")[2]
         if self._old is None:
@@ -156,14 +156,17 @@ class VariableMoves:
         }
         if not pairs:
             return Taken(name)
-        sources = sorted({old for old, _ in pairs})
-        if len(sources) > 1:
-            raise MeaningError(f"its tables come from the columns {', '.join(sources)}")
-        (old_ids,), new_ids = sources, next(iter(pairs))[1]
-        state = growing_moves.state(
-            self._old, self._old.columns[old_ids], self._new.columns[new_ids], self._keys,
-            is_keys=part == growing_ids.KEYS,
-        )  # fmt: skip
+        states = [
+            growing_moves.state(
+                self._old, self._old.columns[old], self._new.columns[new], self._keys,
+                is_keys=part == growing_ids.KEYS,
+            )
+            for old, new in sorted(pairs)
+        ]  # fmt: skip
+        if any(not growing_moves.same(states[0], other) for other in states):
+            sources = ", ".join(sorted({old for old, _ in pairs}))
+            raise MeaningError(f"its tables come from columns with other ids: {sources}")
+        state = states[0]
         if state is None or state.value is not None:
             return None if state is None else Taken(name, value=state.value)
         moves = () if state.rows is None else (AxisMove(0, "rows", state.rows),)
