@@ -152,21 +152,23 @@ def plot(lines: str, target: str) -> None:
 
     found = [json.loads(line) for line in pathlib.Path(lines).read_text().splitlines()]
     figure, panels = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
-    names = {"gather": "rows read by one op", "table": "fixed table", "growing": "growing"}
+    names = {"table": "fixed table", "growing": "growing", "gather": "rows read by one op"}
     parts = {"keys_a_second": "million keys a second", "peak_GiB": "peak memory, GiB"}
     parts["checkpoint_s"] = "seconds for a checkpoint"
     for panel, (part, title) in zip(panels, parts.items()):
-        for kind, name in names.items():
+        for color, (kind, name) in enumerate(names.items()):
             if kind == "gather" and part != "keys_a_second":
                 continue
             points = [(line["rows"], line[part]) for line in found if line["kind"] == kind]
             scale = 1e6 if part == "keys_a_second" else 1
             panel.plot(
                 [rows for rows, _ in points], [value / scale for _, value in points],
-                marker="o", label=name,
+                marker="o", label=name, color=f"C{color}",
             )  # fmt: skip
         panel.set(xscale="log", yscale="log", xlabel="rows of the table", title=title)
         panel.grid(alpha=0.3)
+        panel.yaxis.set_major_formatter("{x:g}")
+        panel.yaxis.set_minor_formatter("")
     panels[0].legend(frameon=False)
     plt.rcParams["svg.hashsalt"] = "growing"
     figure.savefig(target, metadata={"Date": None})

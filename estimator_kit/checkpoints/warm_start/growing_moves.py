@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Optional
 
 import numpy as np
@@ -44,7 +43,7 @@ class Keys:
       of_words: the keys of values of a feature with a dtype, for a growing column.
     """
 
-    stored: Mapping[str, np.ndarray] = MappingProxyType({})
+    stored: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     of_words: Callable[[Sequence[Any], str, Growing], np.ndarray] = _unknown
 
 
