@@ -146,6 +146,8 @@ def month(kind: str, days: list[list[Row]], folder: Path) -> None:
             )
         )  # fmt: skip
         versions = sorted(int(each.name) for each in Path(folder, "live").glob("[0-9]*"))
+        if not versions:  # The first candidate was refused.
+            continue
         export = f"{folder}/live/{versions[-1]}"
         auc, new = auc_of(export, days[number + 1])
         shapes = dict(tf.train.list_variables(f"{export}/variables/variables"))

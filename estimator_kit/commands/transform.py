@@ -119,7 +119,7 @@ def _write(saved: Any, source: str, staging: str, kind: str) -> list[str]:
         with tf.io.gfile.GFile(os.path.join(staging, "frozen_graph.pb"), "wb") as file:
             file.write(graph.SerializeToString())
     elif kind in SMALLER_TABLES:
-        notes = smaller_tables.smaller(meta, source, staging, kind)
+        notes = smaller_tables.smaller(meta, kept_spec(source), source, staging, kind)
     else:
         parts.append("variables")
     for part in parts:
@@ -160,7 +160,10 @@ def _difference(
             skew.units_of(kept_spec(source)),
         )
     except skew.Skew as error:
-        raise ExportError(f"the result of --mode=transform was refused: {error}") from error
+        raise ExportError(
+            f"the result of --mode=transform was refused: {error}. --transform_tolerance allows "
+            f"{tolerance:g}."
+        ) from error
 
 
 def _quality_changes(

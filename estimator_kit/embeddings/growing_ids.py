@@ -8,14 +8,15 @@
 A set of ids (`Growing.ids_name`) has the variables
 
     growing/<name>/keys    int64 [rows]: the key of each row, `FREE` if it has none
-    growing/<name>/last    int64 [rows + 1], with `evict: oldest`: the global step of its last
-                           reading. The last place is for all values without a row.
+    growing/<name>/last    int64 [rows + 1], with `evict: oldest`: the step of its last reading. The
+                           last place is for all values without a row.
     growing/<name>/counts  the same with `evict: rarest`: how often training has read it
 
 and a hash table from key to row, which is made from `keys` whenever a session starts, so the two
 cannot disagree. Another hash table counts the values without a row; the checkpoint of a training
-has it. Everything else that has a row for each id is an ordinary variable: tables, weights of
-linear models, slots of optimizers, moving averages. So all of TensorFlow works on them.
+has it. `growing/steps_before` are the steps of earlier trainings, if this one started warm: all
+steps below count them. Everything else that has a row for each id is an ordinary variable: tables,
+weights of linear models, slots of optimizers, moving averages. So all of TensorFlow works on them.
 
 After a step, in this order:
 
@@ -54,6 +55,10 @@ from feature_specs.spec import FeatureSpec
 SCOPE = "growing"
 
 KEYS = "keys"
+
+# The steps of earlier trainings from which this one started warm. Multiples of all steps together
+# are due, so that trainings of a few steps each evict and admit, too.
+STEPS_BEFORE = f"{SCOPE}/steps_before"
 
 v1 = tf.compat.v1
 
@@ -153,6 +158,16 @@ def check_model(model: Any) -> None:
                 )
 
 
+def warnings(spec: FeatureSpec, steps: int) -> list[str]:
+    """What is wrong with the number of steps of a new training, a sentence for each column."""
+    return [
+        f"the training has {steps} steps, so no value of the growing column {name!r} gets its own "
+        f"id: that happens every {column.admit_every} steps. Lower admit_every."
+        for name, column in columns(spec).items()
+        if steps < column.admit_every and column.ids_of is None
+    ]
+
+
 def check_strategy(spec: FeatureSpec, strategy: Optional[str]) -> None:
     """Raises ConfigError for a --strategy whose processes each have their own variables."""
     names = list(columns(spec))
@@ -228,13 +243,13 @@ def after_step(train_op: Any) -> Any:
         with v1.get_default_graph().name_scope(None):
             v1.summary.scalar(f"{SCOPE}/{name}/rows_used", ids.table.size())
     with tf.control_dependencies([train_op]):
-        now = tf.cast(step.read_value(), tf.int64)
+        now = tf.cast(step.read_value(), tf.int64) + _steps_before().read_value()
         counted = [_count(ids, now) for ids in sets.values()]
     if not _WRITES.get():
         return tf.group(*counted)
     with tf.init_scope(), v1.variable_scope(v1.VariableScope(v1.AUTO_REUSE, name="")):
         looked = v1.get_variable(
-            f"{SCOPE}_looked", initializer=tf.constant(_UNKNOWN, tf.int64), trainable=False,
+            f"{SCOPE}/looked", initializer=tf.constant(_UNKNOWN, tf.int64), trainable=False,
             use_resource=True, collections=[v1.GraphKeys.LOCAL_VARIABLES],
         )  # fmt: skip
     with tf.control_dependencies(counted):
@@ -256,15 +271,12 @@ def after_step(train_op: Any) -> Any:
         return tf.group(looked.assign(now, read_value=False))
 
 
-def backdated(steps: int) -> list[tf.Operation]:
-    """Ops that make the last readings older, for a training whose steps begin again at 0."""
-    sets = _IDS.get(v1.get_default_graph(), {}).values()
-    ops = []
-    for ids in sets:
-        if ids.readings is not None and ids.column.evict == "oldest":
-            older = ids.readings.read_value() - tf.constant(steps, tf.int64)
-            ops.append(ids.readings.assign(older, read_value=False))
-    return ops
+def _steps_before() -> Any:
+    with tf.init_scope(), v1.variable_scope(v1.VariableScope(v1.AUTO_REUSE, name="")):
+        return v1.get_variable(
+            STEPS_BEFORE, [], tf.int64, v1.constant_initializer(0, tf.int64), trainable=False,
+            use_resource=True, partitioner=None,
+        )  # fmt: skip
 
 
 def _flat(values: Any) -> tf.Tensor:

@@ -2,11 +2,12 @@
 
     saved, notes = smaller(saved, source, staging, "tables_int8")
 
-An int8 row has 8-bit integers and one float32, its scale: the largest magnitude of the row / 127.
-So each number is off by half a scale at most. A lookup reads the rows of its ids and makes float32
-of these rows alone. Tables stay variables, so the size of a graph does not limit them. A table that
-a signature also reads as a whole, such as the items of a `next_item` model, stays float32. All
-other ops stay as they are.
+The tables are the tables of the spec's embeddings; in an export without a spec, all that lookups
+read. An int8 row has 8-bit integers and one float32, its scale: the largest magnitude of the row
+divided by 127. So each number is off by half a scale at most. A lookup reads the rows of its ids
+and makes float32 of these rows alone. Tables stay variables, so the size of a graph does not limit
+them. A table that a signature also reads as a whole, such as the items of a `next_item` model,
+stays float32. All other ops stay as they are.
 
 This module never decides whether the answers are good enough; `commands.transform` does.
 """
@@ -15,31 +16,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_kit import tensorflow_errors
-from estimator_kit.errors import ConfigError
+from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables
+from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters.sample_rows import on_cpu
 from estimator_kit.exporters.saved_model_graph import kept_nodes
+from feature_specs.spec import FeatureSpec
 
 v1 = tf.compat.v1
 
 DTYPES = {"tables_int8": tf.int8, "tables_float16": tf.float16}
 _LARGEST = 127
 
-# A table with vectors that are shorter takes more memory with a scale, or hardly less.
-_SHORTEST = {"tables_int8": 4, "tables_float16": 1}
+_MOST = {"tables_int8": float(np.finfo(np.float32).max), "tables_float16": 65504.0}
 _ROWS = 1 << 20  # The number of rows that are rounded at once.
 
 
-def smaller(meta: Any, source: str, staging: str, kind: str) -> list[str]:
+def smaller(
+    meta: Any, spec: Optional[FeatureSpec], source: str, staging: str, kind: str
+) -> list[str]:
     """Changes a MetaGraphDef, and writes its variables.
 
     Args:
       meta: the serving graph of the export.
+      spec: the spec of the export, or None.
       source: the folder of the export.
       staging: the folder in which `variables` is made.
       kind: a key of `DTYPES`.
@@ -49,59 +54,75 @@ def smaller(meta: Any, source: str, staging: str, kind: str) -> list[str]:
 
     Raises:
       ConfigError: the export has no table.
+      ExportError: a table has NaN, or a number that float16 cannot hold.
     """
     with tf.Graph().as_default() as graph:
         with tensorflow_errors.as_export_error(f"{source} does not load"):
             v1.train.import_meta_graph(meta)
         variables = {variable.op.name: variable for variable in v1.global_variables()}
-        lookups, notes = _tables(graph, meta, variables, kind)
+        lookups, notes = _tables(graph, meta, spec, variables)
         made = {
             name: _smaller_table(variables[name], lookups[name], kind) for name in sorted(lookups)
         }
         if not made:
             raise ConfigError(
-                f"--transform={kind}: --export_dir={source} has no embedding table that only "
-                f"lookups read, with vectors of {_SHORTEST[kind]} numbers or more."
-                + "".join(f" {note}" for note in notes)
+                f"--transform={kind}: --export_dir={source} has no embedding table in float32 that "
+                "only lookups read." + "".join(f" {note}" for note in notes)
             )
         same = [variable for name, variable in variables.items() if name not in made]
         new = [variable for table in made.values() for variable in table.variables]
         saver = v1.train.Saver([*same, *new])
         rewired = {old: to for table in made.values() for old, to in table.rewired.items()}
         _replace(meta, graph, [*same, *new], saver, rewired, made)
-        restore = v1.train.Saver(same)
+        restore = v1.train.Saver(same) if same else None
         values = tf.train.load_checkpoint(os.path.join(source, "variables", "variables"))
         with v1.Session(config=on_cpu()) as session:
-            restore.restore(session, os.path.join(source, "variables", "variables"))
+            if restore is not None:
+                restore.restore(session, os.path.join(source, "variables", "variables"))
             for name, table in made.items():
-                for variable, value in zip(table.variables, _values(values.get_tensor(name), kind)):
-                    variable.load(value, session)
+                value = values.get_tensor(name)
+                if not np.isfinite(value).all() or np.abs(value).max(initial=0) > _MOST[kind]:
+                    raise ExportError(
+                        f"--transform={kind}: the table {name} has NaN or numbers beyond "
+                        f"{_MOST[kind]:g}, got at most {np.abs(value).max():g}. Use another "
+                        "version, or leave the table as it is."
+                    )
+                for variable, part in zip(table.variables, _values(value, kind)):
+                    variable.load(part, session)
             target = os.path.join(staging, "variables", "variables")
             tf.io.gfile.makedirs(os.path.dirname(target))
             saver.save(session, target, write_meta_graph=False, write_state=False)
     return notes
 
 
-class _Table:
-    """What takes the place of a table: its variables, and `{old tensor: new tensor}`."""
+class _Table(NamedTuple):
+    """What takes the place of a table.
 
-    def __init__(self, variables: list[Any], rewired: dict[str, str]):
-        self.variables = variables
-        self.rewired = rewired
+    Attributes:
+      variables: its rows in int8 or float16, and the scales of int8.
+      rewired: the op that gives the rows of a lookup in float32, by the name of the old lookup.
+    """
+
+    variables: list[Any]
+    rewired: dict[str, str]
 
 
 def _tables(
-    graph: tf.Graph, meta: Any, variables: dict[str, Any], kind: str
+    graph: tf.Graph, meta: Any, spec: Optional[FeatureSpec], variables: dict[str, Any]
 ) -> tuple[dict[str, list[tf.Operation]], list[str]]:
     """The lookups of each table, and a sentence for each table that is also read as a whole."""
     served = {
         node.name
         for node in v1.graph_util.extract_sub_graph(graph.as_graph_def(), kept_nodes(meta)).node
     }
+    columns = ColumnsOfTables(spec) if spec is not None else None
     lookups, notes = {}, []
     for name, variable in variables.items():
         is_table = variable.shape.rank == 2 and variable.dtype.base_dtype == tf.float32
-        if not is_table or variable.shape[1] < _SHORTEST[kind]:
+        if is_table and spec is not None and columns is not None:
+            column = columns.of(name)
+            is_table = column is not None and spec.columns[column].dense == "embedding"
+        if not is_table:
             continue
         readers = [op for op in variable.handle.consumers() if op.name in served]
         gathers = [op for op in readers if op.type == "ResourceGather"]

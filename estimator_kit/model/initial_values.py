@@ -15,7 +15,6 @@ from typing import Any, Optional, Protocol
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import pretrained_tables
 from estimator_kit.model.own_session import merged, run_init_fn
@@ -51,10 +50,6 @@ class OlderModel(Protocol):
     @property
     def tables(self) -> frozenset[str]:
         """The names of tensors of the model's own tables."""
-
-    @property
-    def steps_back(self) -> int:
-        """The number that is subtracted from the stored steps of growing columns."""
 
     def values(self, current: Callable[[str], np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
         """Yields (name, value) of each variable. `current(name)` gives the value of new places."""
@@ -112,10 +107,9 @@ def scaffold(
     of_model = own_scaffold._user_init_fn if own_scaffold is not None else None
     restored = warm_start.restored if warm_start is not None else frozenset()
     tables = pretrained_tables.tables(spec, restored)
-    load_tables, backdate = None, []
+    load_tables = None
     if warm_start is not None:
         load_tables = _loader(warm_start.tables) if warm_start.tables else None
-        backdate = growing_ids.backdated(warm_start.steps_back)
     if not tables and warm_start is None and not own and of_model is None:
         return merged(own_scaffold)
 
@@ -137,7 +131,6 @@ def scaffold(
             assign_all(session, variables, _adding_names(_of_parts(values, parts), loaded))
             if load_tables is not None:
                 load_tables.restore(session, warm_start.checkpoint)
-            session.run(backdate)
         if of_model is not None:
             run_init_fn(of_model, used, session)
             # It may have changed each weight.

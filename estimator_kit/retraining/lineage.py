@@ -157,7 +157,7 @@ def write(folder: CycleFolder, *, owner: owners.Owner) -> None:
             identity=window.identity,
             parent=Parent(cycle=start.cycle, source=start.source, kind=start.kind),
             data=Data(train=window.train_files, evaluate=window.eval_files),
-            spec=Spec(path=spec, fingerprint=parser.load(spec).fingerprint()),
+            spec=Spec(path=spec, fingerprint=parser.load(spec, stored=True).fingerprint()),
             **dict(window.made_with),
             global_step=trained.global_step,
             metrics=trained.metrics,

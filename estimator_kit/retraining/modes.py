@@ -147,7 +147,7 @@ def _check_unchanged(kept: Lineage, facts: str) -> None:
     spec = kept.spec.path
     if not os.path.exists(spec):
         changed.append(f"{spec} no longer exists")
-    elif parser.load(spec).fingerprint() != kept.spec.fingerprint:
+    elif parser.load(spec, stored=True).fingerprint() != kept.spec.fingerprint:
         changed.append(f"{spec} or one of its vocabularies has changed")
     if changed:
         more = f", and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""

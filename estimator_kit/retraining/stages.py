@@ -98,7 +98,7 @@ def _is_of_the_gate(live: Optional[Version], judged: gate_stage.Judged) -> bool:
 
 def _judged_by(cycle: Cycle) -> FeatureSpec:
     """The spec of the cycle, with the limits that the given spec has now."""
-    spec = parser.load(cycle.folder.output(vocabularies.Vocabularies).spec)
+    spec = parser.load(cycle.folder.output(vocabularies.Vocabularies).spec, stored=True)
     return dataclasses.replace(spec, drift=cycle.spec.drift, retraining=cycle.spec.retraining)
 
 
@@ -245,7 +245,7 @@ def promote(cycle: Cycle) -> cycle_versions.Promoted:
         return cycle_versions.Promoted(version=None)
     own = cycle_versions.find(cycle.folder, cycle.serving)
     if own is None:  # Otherwise an earlier start published the model and died.
-        spec = parser.load(cycle.folder.output(vocabularies.Vocabularies).spec)
+        spec = parser.load(cycle.folder.output(vocabularies.Vocabularies).spec, stored=True)
         paths = [file.path for file in cycle.window.eval_files]
         token = cycle_versions.begin(cycle.folder, cycle.serving)
         own = cycle.serving.publish(

@@ -162,7 +162,7 @@ def _answered(
         return  # An empty file has no rows; `scoring` tells the user.
     batches = rows.of_tfrecords(path, size, context.damaged)
     if context.spec:
-        spec = parser.load(context.spec)
+        spec = parser.load(context.spec, stored=True)
         with explained(
             spec,
             [path],
@@ -194,7 +194,7 @@ def _bad_row(model: LoadedModel, context: Context, batch: Batch, error: Any) -> 
         try:
             _ask(model, context, batch.records[i : i + 1])
         except checks.BAD_RECORD_ERRORS as of_row:
-            spec = parser.load(context.spec) if context.spec else None
+            spec = parser.load(context.spec, stored=True) if context.spec else None
             explanation = None
             if spec is not None:
                 explanation = diagnosis.explain(

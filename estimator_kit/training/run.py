@@ -28,6 +28,7 @@ from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.modes import Train
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model import pretrained_tables
@@ -292,9 +293,10 @@ class Training:
             )
             length += f", one every {every:,} steps" if every is not None else ""
         _log.info("%s", length)
-        warning = self._plan.warning() if self._warm_start is None else None
-        if warning is not None:
-            _log.warning("%s", warning)
+        if self._warm_start is None:
+            few = growing_ids.warnings(self._spec, self._plan.max_steps)
+            for warning in filter(None, (self._plan.warning(), *few)):
+                _log.warning("%s", warning)
 
     def train(self) -> None:
         """Trains to the last step of the plan, and counts the rows.

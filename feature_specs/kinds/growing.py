@@ -73,7 +73,7 @@ class Growing(Lookup):
     )
     evict: Literal["oldest", "rarest"] = field(
         "oldest",
-        changes="training",
+        changes="training weights",
         description="Which values lose their ids if there are more than `rows`: `oldest`, those "
         "that were read longest ago, or `rarest`, those that were read least often.",
     )
@@ -99,7 +99,9 @@ class Growing(Lookup):
     @pydantic.model_validator(mode="after")
     def _check(self) -> Growing:
         if self.rows + self.buckets > 2**31:
-            raise ValueError("rows and buckets must be 2147483648 together at most")
+            raise ValueError(
+                f"rows and buckets must be {2**31} together at most, got {self.rows + self.buckets}"
+            )
         return self
 
     @property

@@ -37,7 +37,8 @@ def load(path: Union[str, pathlib.Path], *, stored: bool = False) -> FeatureSpec
 
     Args:
       path: the file.
-      stored: whether the kit wrote it. Then it may have the form of an earlier release.
+      stored: whether the kit wrote it. Then it may have the form of an earlier release. The file
+        `feature_spec/spec.json` of a model directory or an export is always such a file.
 
     Raises:
       SpecError: the file cannot be read, or the spec has mistakes. `problems` lists all of them.
@@ -55,6 +56,7 @@ def load(path: Union[str, pathlib.Path], *, stored: bool = False) -> FeatureSpec
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(str(path), [Problem((), f"cannot be read: {reason}")]) from error
     document, lines = read_text(text, str(path))
+    stored = stored or path.parts[-2:] == ("feature_spec", "spec.json")
     if stored and isinstance(document, dict):
         document = stored_form(document)
     return _Parser(str(path), path.parent, lines).spec(document)

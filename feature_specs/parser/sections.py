@@ -12,7 +12,7 @@ import dataclasses
 import json
 import re
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional
 
 import pydantic
@@ -21,7 +21,7 @@ from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import Path, Problem, ProblemError, did_you_mean, nearest, value_text
 from feature_specs.feature import Feature
 from feature_specs.heads import HEADS
-from feature_specs.kinds import COLUMN_KINDS, Column, Embedding, EmbeddingTable, Growing
+from feature_specs.kinds import COLUMN_KINDS, Embedding, EmbeddingTable, Growing
 from feature_specs.kinds.growing import OPTIONS
 from feature_specs.label import Label
 from feature_specs.parser.statistics_references import StatisticsReferences
@@ -166,6 +166,22 @@ class Reading:
             self.problems += entry_problems(model, value, error, path)
             return None
 
+    def check_not_set(
+        self,
+        options: Iterable[str],
+        value: Mapping[str, Any],
+        other: Mapping[str, Any],
+        path: Path,
+        place: str,
+    ) -> None:
+        """Adds a problem for each option that an entry sets, and that it has from `place`."""
+        for key in value:
+            if key in options:
+                where = "says this" if key in other else "is where this belongs"
+                remedy = "Remove it here" if key in other else "Write it there instead"
+                message = f"{place} {where}. {remedy}: {place}.{key} holds for both."
+                self.problems.append(Problem((*path, key), message))
+
 
 # Reads a value at a path of the document.
 _Read = Callable[[Reading, Any, Path], Any]
@@ -242,66 +258,70 @@ def _column(reading: Reading, value: Any, path: Path) -> Any:
 
 def _growing(reading: Reading, value: Mapping[str, Any], path: Path) -> Any:
     """A growing column. One with `ids_of` gets the options of that column."""
-    name = value.get("ids_of")
-    if not isinstance(name, str):
+    if value.get("ids_of") is None:
         if "rows" not in value:
             raise ProblemError((*path, "rows"), "is missing. Set it, or ids_of.")
         return reading.entry(Growing, value, path)
     columns = {
         key: entry
         for key, entry in reading.columns.items()
-        if isinstance(entry, Mapping) and "growing" in entry and "ids_of" not in entry
+        if isinstance(entry, Mapping) and "growing" in entry and entry.get("ids_of") is None
     }
-    if name not in columns:
-        hint = did_you_mean(name, columns)
+    name = value["ids_of"]
+    if not isinstance(name, str) or name not in columns:
+        hint = did_you_mean(name if isinstance(name, str) else "", columns)
+        what = "a growing column without ids_of"
         raise ProblemError(
-            (*path, "ids_of"), f"got {name!r}, expected a growing column without ids_of{hint}"
+            (*path, "ids_of"), f"got {value_text(name)}, expected the name of {what}{hint}"
         )
-    return _completed(reading, Growing, value, columns[name], OPTIONS, path, f"columns.{name}")
-
-
-def _completed(
-    reading: Reading, kind: type[Column], value: Mapping[str, Any], other: Mapping[str, Any],
-    options: Collection[str], path: Path, place: str,
-) -> Any:  # fmt: skip
-    """An entry that has the options of another one, and must not set them itself."""
-    for key in options:
-        if key in value:
-            raise ProblemError(
-                (*path, key), f"{place} says this. Remove it here. {place}.{key} holds for both."
-            )
-    taken = {key: each for key, each in other.items() if key in options}
-    return reading.entry(kind, {**taken, **value}, path)
+    place = f"columns.{name}"
+    reading.check_not_set(OPTIONS, value, columns[name], path, place)
+    try:
+        other = Growing.model_validate(dict(columns[name]))
+    except pydantic.ValidationError:
+        return None  # Its own entry has the problems.
+    return reading.entry(Growing, {**other.model_dump(include={*OPTIONS}), **value}, path)
 
 
 def _embedding(reading: Reading, value: Mapping[str, Any], path: Path) -> Any:
     """An embedding. One with `table` gets the options of that table."""
     if "shared" in value:
-        options = {key: value[key] for key in EmbeddingTable.model_fields if key in value}
-        raise ProblemError(
-            (*path, "shared"),
-            "shared is no longer an option. Write the table once, in the section embedding_tables: "
-            f"{{{value['shared']}: {_as_yaml(options)}}}; and here {{embedding: "
-            f"{value['embedding']}, table: {value['shared']}}}.",
-        )
+        raise ProblemError((*path, "shared"), _instead_of_shared(value))
     name = value.get("table")
-    if not isinstance(name, str):
+    if name is None:
         if "dimension" not in value:
             raise ProblemError(
                 (*path, "dimension"), "is missing. Set it, or table: a name of embedding_tables."
             )
         return reading.entry(Embedding, value, path)
-    if name not in reading.tables:
-        what = "a name of embedding_tables"
+    if not isinstance(name, str) or name not in reading.tables:
+        if reading.tables:
+            hint = did_you_mean(name if isinstance(name, str) else "", reading.tables)
+        else:
+            hint = f". Add the section, such as {{{name}: {{dimension: 16}}}}"
         raise ProblemError(
-            (*path, "table"), f"got {name!r}, expected {what}{did_you_mean(name, reading.tables)}"
+            (*path, "table"), f"got {value_text(name)}, expected a name of embedding_tables{hint}"
         )
     table = reading.tables[name]
     if table is None:
         return None
     entry = table.model_dump(mode="json", by_alias=True, exclude_none=True)
-    options = EmbeddingTable.model_fields
-    return _completed(reading, Embedding, value, entry, options, path, f"embedding_tables.{name}")
+    given = table.model_dump(exclude_unset=True)
+    reading.check_not_set(
+        EmbeddingTable.model_fields, value, given, path, f"embedding_tables.{name}"
+    )
+    return reading.entry(Embedding, {**entry, **value}, path)
+
+
+def _instead_of_shared(value: Mapping[str, Any]) -> str:
+    if value["shared"] is None:
+        return "shared is no longer an option. Remove it."
+    options = {key: value[key] for key in EmbeddingTable.model_fields if key in value}
+    return (
+        "shared is no longer an option. Write the table once, in the section embedding_tables: "
+        f"{{{value['shared']}: {_as_yaml(options)}}}; and here {{embedding: {value['embedding']}, "
+        f"table: {value['shared']}}}."
+    )
 
 
 def _as_yaml(value: Any) -> str:
@@ -321,9 +341,11 @@ def stored_form(document: dict[str, Any]) -> dict[str, Any]:
 
     Embeddings that shared a table each had its options.
     """
-    columns, tables = {}, {}
-    for name, entry in document.get("columns", {}).items():
-        if "embedding" in entry and entry.get("shared") is not None:
+    columns: dict[Any, Any] = {}
+    tables = {}
+    kept = document.get("columns")
+    for name, entry in kept.items() if isinstance(kept, Mapping) else ():
+        if isinstance(entry, Mapping) and entry.get("shared") is not None and "embedding" in entry:
             entry = dict(entry)
             table = entry["table"] = entry.pop("shared")
             tables[table] = {

@@ -118,6 +118,12 @@ def _shared(spec: FeatureSpec, group: str) -> dict[str, Any]:
                 ", ".join(names),
                 table,
             )
+        if len({spec.of_kind(Embedding)[name].combiner for name in names}) > 1:
+            raise ValueError(
+                f"{spec.source}: group {group!r}: the columns {', '.join(names)} use the table "
+                f"{table!r} with several combiners, which tf.feature_column cannot. Train them "
+                "with a ModelFn, or make the combiners equal."
+            )
         categories = [reference.column(spec.category_of(name)[0]) for name in names]
         with tf.Graph().as_default():  # TensorFlow does not make them in eager mode.
             columns = tf.feature_column.shared_embeddings(

@@ -182,12 +182,6 @@ def check_embedding_tables(spec: FeatureSpec) -> Problems:
         size = spec.size_of(first.source)
         for name, column in others:
             uses = f"uses the table {table!r} as {first_name!r} does, but"
-            if column.combiner != first.combiner:
-                yield Problem(
-                    ("columns", name),
-                    f"{uses} with the combiner {column.combiner!r} instead of {first.combiner!r}. "
-                    "Make them equal.",
-                )
             if spec.size_of(column.source) != size:
                 yield Problem(
                     ("columns", name),

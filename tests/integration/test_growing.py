@@ -112,6 +112,11 @@ def test_a_training_that_stops_and_goes_on_ends_as_an_undisturbed_one(folder, tm
         transform_dir=str(tmp_path / "frozen"), predict_files=(f"{folder}/eval.tfrecord",),
     ))  # fmt: skip
     assert frozen.status == "done"
+    with pytest.raises(ek.ConfigError, match="column 'user_id' is growing, and TensorFlow Lite"):
+        ek.run(ek.ExperimentConfig(
+            mode="transform", export_dir=whole.exports["final"], transform="tflite",
+            transform_dir=str(tmp_path / "lite"), predict_files=(f"{folder}/eval.tfrecord",),
+        ))  # fmt: skip
     for source in (tmp_path / "whole", whole.exports["final"]):
         target = tmp_path / f"warm{len(str(source))}"
         run(folder, target, mode="train", max_steps=1, warm_start_from=str(source))
@@ -119,8 +124,16 @@ def test_a_training_that_stops_and_goes_on_ends_as_an_undisturbed_one(folder, tm
         np.testing.assert_array_equal(
             warm[STATE.format("user_id", "keys")], expected[STATE.format("user_id", "keys")]
         )
+        # Steps are counted on, so that nightly trainings of a few steps evict and admit.
+        assert warm["growing/steps_before"] == 40
         last = warm[STATE.format("user_id", "last")][:-1]
-        assert last.max() <= 1  # Every reading of the source is older than this training.
+        if source == tmp_path / "whole":
+            was = expected[STATE.format("user_id", "last")][:-1]
+            np.testing.assert_array_equal(last[last != 41], was[last != 41])
+            waits = STATE.format("user_id", "candidates-keys")
+            assert {*expected[waits]} <= {*warm[waits]}
+        else:  # An export has no readings.
+            assert {*last} <= {0, 41}
 
 
 @pytest.mark.ci

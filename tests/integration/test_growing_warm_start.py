@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 import sys
 
@@ -142,9 +143,7 @@ def test_rows_can_be_added(folder, tmp_path):
             for key, row in was.items():
                 np.testing.assert_array_equal(now[key], row)
     assert report[STATE.format("city", "keys")]["rows"] == {"kept": 6, "new": 3, "dropped": 0}
-    with pytest.raises(
-        ek.CheckpointError, match="Use as many buckets as before, and not fewer rows"
-    ):
+    with pytest.raises(ek.CheckpointError, match=r"rows was 9, is 6\. Use as many buckets"):
         started(folder, tmp_path / "less", "growing", tmp_path / "more")
 
 
@@ -164,7 +163,7 @@ def test_a_hash_becomes_the_buckets(folder, tmp_path):
     odd = copy.deepcopy(KINDS["growing"])
     odd[0]["buckets"] = 5
     (folder / "odd.json").write_text(json.dumps(spec_of(*odd)))
-    with pytest.raises(ek.CheckpointError, match="With a multiple of 2 buckets, each"):
+    with pytest.raises(ek.CheckpointError, match="got 5 buckets, expected a multiple of"):
         started(folder, tmp_path / "odd", "odd", tmp_path / "before")
 
 
@@ -210,6 +209,58 @@ def test_two_columns_with_one_set_of_ids(tmp_path):
         started(tmp_path, tmp_path / "no", "growing", tmp_path / "others")
 
 
+def test_steps_and_waiting_values_count_on_from_night_to_night(tmp_path, caplog):
+    """No night has as many steps as `admit_every`, and no value as many readings as `min_count`."""
+    city = {"growing": "city", "rows": 2, "buckets": 4, "min_count": 6, "admit_every": 10,
+            "evict_every": 20}  # fmt: skip
+    document = spec_of(city, {"identity": "shop", "size": 25})
+    (tmp_path / "few.json").write_text(json.dumps(document))
+    night = ["rome"] * 8 + ["oslo"] * 4 + ["lima"] * 4
+    rows = [{"city": name, "shop": 3, "y": i % 2} for i, name in enumerate(night * 5)]
+    ek.write_examples(f"{tmp_path}/rows.tfrecord", rows)
+    keys = []
+    with caplog.at_level("WARNING", "estimator_kit"):
+        for number in range(5):
+            before = {"warm_start_from": f"{tmp_path}/{number - 1}"} if number else {}
+            fields = {"batch_size": 4, "max_steps": 4, "warm_start_mode": "weights", **before}
+            found = trained(tmp_path, tmp_path / str(number), "few", **fields)
+            assert found["growing/steps_before"] == 4 * number
+            keys.append({*found[STATE.format("city", "keys")].tolist()} - {-1})
+    # A night reads Rome eight times in steps 1 and 2, Oslo in step 3, Lima in step 4. Step 10 is in
+    # the third night, so Rome has 24 readings, and the two others 8: Rome and the smaller key get
+    # the rows. At step 20, the third city waits. Rome was last read in step 18, longest ago.
+    rome, *others = (key_of(name) for name in ("rome", "oslo", "lima"))
+    assert keys[:2] == [set(), set()]
+    assert keys[2] == keys[3] == {rome, min(others)}
+    assert keys[4] == {*others}
+    warned = "so no value of the growing column 'city' gets its own id"
+    assert [warned in record.getMessage() for record in caplog.records].count(True) == 1
+
+
+def test_ids_follow_their_tables_whatever_the_pattern_is(folder, tmp_path):
+    source = tmp_path / "before"
+    before = trained(folder, source, "growing")
+    tables = {"warm_start_vars": ".*embedding_weights|linear/.*"}
+    found, _ = started(folder, tmp_path / "tables", "growing", source, **tables)
+    for name in ("city", "shop"):
+        keys = STATE.format(name, "keys")
+        np.testing.assert_array_equal(found[keys], before[keys])
+    other = copy.deepcopy(KINDS["growing"])
+    other[0]["buckets"] = 8
+    (folder / "buckets.json").write_text(json.dumps(spec_of(*other)))
+    with pytest.raises(ek.CheckpointError, match="buckets was 4, is 8") as refused:
+        started(folder, tmp_path / "refused", "buckets", source)
+    (pattern,) = re.findall(r"--warm_start_vars='(.*)'", str(refused.value))
+    found, report = started(folder, tmp_path / "rest", "buckets", source, warm_start_vars=pattern)
+    assert report[STATE.format("city", "keys")]["status"] == "new"
+    assert report[STATE.format("shop", "keys")]["status"] == "restored"
+    assert {*found[STATE.format("city", "keys")]} <= {-1, *map(key_with_8, CITIES)}
+
+
+def key_with_8(city):
+    return int(tf.strings.to_hash_bucket_fast(city, (2**63 - 1) // 8 * 8))
+
+
 def test_the_script_of_the_guide_moves_a_dynamic_embedding(tmp_path):
     guide = (ROOT / "docs/guides/growing_ids.md").read_text("utf-8")
     script = guide.partition("```python\n")[2].partition("```")[0]
@@ -226,5 +277,5 @@ def test_the_script_of_the_guide_moves_a_dynamic_embedding(tmp_path):
     (tmp_path / "items.txt").write_text("oslo\nparis\nrome\nlima\n")
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
     assert (tmp_path / "vectors.txt").read_text().splitlines() == [
-        "oslo 4.0 5.0 6.0 7.0", "rome 0.0 1.0 2.0 3.0", "lima 8.0 9.0 10.0 11.0",
+        "oslo\t4.0 5.0 6.0 7.0", "rome\t0.0 1.0 2.0 3.0", "lima\t8.0 9.0 10.0 11.0",
     ]  # fmt: skip

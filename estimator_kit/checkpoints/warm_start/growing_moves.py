@@ -27,7 +27,7 @@ from feature_specs.spec import FeatureSpec
 
 
 class NoMatchError(ValueError):
-    """Rows cannot be matched. The text is a remedy, or empty."""
+    """Rows cannot be matched. The text says why and what to do, or is empty."""
 
 
 def _unknown(words: Sequence[Any], dtype: str, column: Growing) -> np.ndarray:
@@ -66,7 +66,16 @@ def move(old: FeatureSpec, old_ids: str, new: FeatureSpec, new_ids: str, keys: K
         raise NoMatchError
     if isinstance(source, Growing) and isinstance(target, Growing):
         if source.buckets != target.buckets or source.rows > target.rows:
-            raise NoMatchError("Use as many buckets as before, and not fewer rows.")
+            names = ("buckets", "rows")
+            before, now = ([getattr(c, name) for name in names] for c in (source, target))
+            changes = [
+                f"{name} was {was}, is {new_value}"
+                for name, was, new_value in zip(names, before, now)
+                if was != new_value
+            ]
+            raise NoMatchError(
+                f"{' and '.join(changes)}. Use as many buckets as before, and not fewer rows."
+            )
         return np.concatenate(
             [np.arange(source.id_count(old)), np.full(target.rows - source.rows, -1)]
         )
@@ -82,23 +91,27 @@ def move(old: FeatureSpec, old_ids: str, new: FeatureSpec, new_ids: str, keys: K
         rows = np.where(stored[place] == words, source.buckets + place, words % source.buckets)
         rows = np.where(words == FREE, -1, rows)
         return np.concatenate([rows, np.full(target.unnamed_ids, -1)])
-    raise NoMatchError
+    raise NoMatchError(
+        f"was {source.kind}, is {target.kind}, and rows cannot follow their values. Leave it out of the warm start."
+    )
 
 
 def _from_hash(source: HashBucket, dtype: str, target: Growing, new_dtype: str) -> np.ndarray:
     if dtype != "string" or new_dtype != "string" or source.salt:
-        raise NoMatchError
+        what = "with a salt" if source.salt else "of integers"
+        raise NoMatchError(
+            f"was a hash_bucket {what}, which gives other ids than the buckets of a growing "
+            "column. Leave it out of the warm start."
+        )
     if target.buckets % source.size:
         raise NoMatchError(
-            f"With a multiple of {source.size} buckets, each bucket starts as the id that its "
-            "values had."
+            f"got {target.buckets} buckets, expected a multiple of the hash's size, {source.size}. "
+            f"With a multiple, each bucket starts as the id that its values had: use {source.size}."
         )
     return np.concatenate([np.arange(target.buckets) % source.size, np.full(target.rows, -1)])
 
 
-def keys_of_words(
-    old: FeatureSpec, source: Lookup, target: Growing, keys: Keys
-) -> np.ndarray:  # fmt: skip
+def keys_of_words(old: FeatureSpec, source: Lookup, target: Growing, keys: Keys) -> np.ndarray:
     """The key of each row if the words of a column become the first rows, int64 [rows]."""
     words = source.row_names(old)[: target.rows]
     found = np.full(target.rows, FREE, np.int64)

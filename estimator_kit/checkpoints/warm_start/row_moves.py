@@ -92,7 +92,7 @@ def row_move(
             move = growing_moves.move(old, old_ids, new, new_ids, keys)
         except growing_moves.NoMatchError as error:
             sentence = _sentence(old, old_ids, new, new_ids)
-            raise MeaningError(f"{sentence}. {error}" if str(error) else sentence) from error
+            raise MeaningError(f"columns.{new_ids}: {error}" if str(error) else sentence) from error
         return _or_none(move, source.id_count(old))
     if not _by_word(source, target):
         if meaning(old, old_ids) != meaning(new, new_ids):

@@ -1,10 +1,8 @@
 """What a warm start takes of its source, and how it is named there: variables and tables.
 
-The ids of growing columns are taken with every mode, because rows of tables mean nothing without
-them, and so is how often and when their values were read, if the source has it. The steps of the
-readings are reduced by the source's step, so that every value that the new training reads counts as
-more recent. Tables that the model itself makes are taken whole. This module reads only specs, names
-and shapes.
+The ids of growing columns are taken with their tables in every mode, because rows mean nothing
+without them. So is how often and when their values were read, if the source has it. Tables that the
+model itself makes are taken whole. This module reads only specs, names and shapes.
 """
 
 from __future__ import annotations
@@ -63,6 +61,18 @@ def kept_keys(spec: Optional[FeatureSpec], checkpoint: str, shapes: Shapes) -> K
     return Keys(found, growing_ids.keys_of)
 
 
+def steps_of(checkpoint: str, shapes: Shapes, *, with_own: bool) -> int:
+    """The steps of a source and of the trainings from which it started warm.
+
+    Args:
+      checkpoint, shapes: the source.
+      with_own: whether the steps of its last training count. They do not if the new training has
+        them, because it goes on with the source's global step.
+    """
+    names = [growing_ids.STEPS_BEFORE, *([STEP] if with_own else [])]
+    return sum(int(tf.train.load_variable(checkpoint, n)) for n in names if n in shapes)
+
+
 def _kept_folder(source: str) -> Optional[str]:
     for folder in (source, os.path.dirname(source), os.path.join(source, "assets.extra")):
         kept = os.path.join(folder, "feature_spec")
@@ -78,11 +88,9 @@ def weights_to_take(
     columns = ColumnsOfTables(spec)
     for name in outline.weights:
         # A frozen table is neither a trainable variable nor a statistic.
-        is_weight = (
-            name in outline.trainable
-            or growing_ids.is_state(name)
-            or _is_embedding(spec, columns.of(name))
-        )
+        is_weight = name in outline.trainable or _is_embedding(spec, columns.of(name))
+        if growing_ids.is_state(name):
+            continue  # It is taken with its tables.
         if (is_weight or mode != "weights") and re.fullmatch(pattern, name):
             yield name
 
@@ -100,9 +108,6 @@ def more_to_take(
     pattern: str,
 ) -> Iterator[str]:
     """The names to take in addition to weights."""
-    # Only a training has them, not an export.
-    readings = {name for name in outline.variables if growing_ids.is_state(name)} & shapes.keys()
-    yield from sorted(n for n in readings - set(weights) if re.fullmatch(pattern, n))
     if not mode.startswith("all"):
         yield from _ftrl_slots(weights, outline, shapes, names)
         return
@@ -110,7 +115,7 @@ def more_to_take(
     for name in sorted({*outline.variables} - outline.weights - {STEP}):
         if name.startswith(ACCUMULATED):
             continue  # Gradients of the source's last batches, which it has not applied yet.
-        if name in readings:
+        if growing_ids.is_state(name):
             continue
         if mode != "all" and _ITEM_FREQUENCY.search(name):
             continue  # They count steps, which start at 0 again.

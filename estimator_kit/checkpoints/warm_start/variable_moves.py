@@ -38,6 +38,7 @@ from estimator_kit.model.places.places import (
     objectives_of,
     without_objectives,
 )
+from feature_specs.kinds import Growing
 from feature_specs.spec import FeatureSpec
 
 
@@ -138,24 +139,38 @@ class VariableMoves:
             moves[move.axis] = move
         return Taken(source, tuple(moves[axis] for axis in sorted(moves)))
 
-    def of_state(self, name: str) -> Optional[Taken]:
+    def of_state(self, name: str, *, matches: bool) -> Optional[Taken]:
         """How a variable of a growing column moves, after the tables over the column.
 
-        None if it starts as in a new training, because no row of a table moves with it.
+        Args:
+          name: its name.
+          matches: whether the pattern of the warm start matches its name.
+
+        Returns:
+          None if it starts as in a new training: no row of a table moves with it.
 
         Raises:
           MeaningError: its tables come from columns with other ids.
         """
         part = name.rpartition("/")[2]
         if self._old is None:
-            return Taken(name)
+            return Taken(name) if matches else None
+        ids = name[: -len(part) - 1]
         pairs = {
             (self._old.ids_of(old), self._new.ids_of(new))
             for old, new in self._rows
-            if growing_ids.state_of(self._new, new) == name[: -len(part) - 1]
+            if growing_ids.state_of(self._new, new) == ids
         }
+        if not pairs and matches:  # Such as ids that a model reads without a table of the kit.
+            pairs = {
+                (column, column)
+                for column in self._new.of_kind(Growing)
+                if growing_ids.state_of(self._new, column) == ids
+                and column in self._old.columns
+                and self._keeps_rows(column)
+            }
         if not pairs:
-            return Taken(name)
+            return None
         states = [
             growing_moves.state(
                 self._old, self._old.columns[old], self._new.columns[new], self._keys,
@@ -171,6 +186,15 @@ class VariableMoves:
             return None if state is None else Taken(name, value=state.value)
         moves = () if state.rows is None else (AxisMove(0, "rows", state.rows),)
         return Taken(f"{growing_ids.SCOPE}/{state.ids}/{part}", moves)
+
+    def _keeps_rows(self, column: str) -> bool:
+        """Whether a growing column has the rows of the same column of the source."""
+        assert self._old is not None
+        try:
+            growing_moves.move(self._old, column, self._new, column, self._keys)
+        except growing_moves.NoMatchError:
+            return False
+        return True
 
     def _places(
         self, name: str, source: str, old_shape: tuple[int, ...], without: set[int]

@@ -84,7 +84,6 @@ class WarmStart:
       report: what happens to each variable.
       step: the first global step; 0 if the source's step is not taken.
       tables: the names of the tensors of the model's own tables to take; see `taken_variables`.
-      steps_back: how much the stored steps of growing columns are reduced.
     """
 
     checkpoint: str
@@ -92,7 +91,6 @@ class WarmStart:
     report: Report
     step: int = 0
     tables: frozenset[str] = frozenset()
-    steps_back: int = 0
 
     @property
     def restored(self) -> frozenset[str]:
@@ -179,6 +177,11 @@ def plan(
     keys = taken_variables.kept_keys(old_spec, checkpoint, shapes)
     moves = VariableMoves(old_spec, spec, fixed, taken_variables.kept_places(source), keys)
     taken, problems = _fitting(wanted, fixed, shapes, names, moves)
+    _take_growing_state(taken, problems, fixed, shapes, moves, pattern)
+    waiting = _waiting_values(taken, outline, shapes)
+    if growing_ids.STEPS_BEFORE in outline.variables:
+        steps = taken_variables.steps_of(checkpoint, shapes, with_own=mode != "all")
+        taken[growing_ids.STEPS_BEFORE] = Taken(growing_ids.STEPS_BEFORE, value=np.array(steps))
     problems = [*tables.problems, *problems]
     untraced = [*moves.problems()] if pattern == ".*" else []
     if problems or untraced:
@@ -196,22 +199,20 @@ def plan(
     for change in _used_otherwise(old_spec, spec):
         logger.warning("warm start: the model uses its variables in another way: %s", change)
     step = int(tf.train.load_variable(checkpoint, taken_variables.STEP)) if mode == "all" else 0
-    steps_back = 0
-    if mode != "all" and taken_variables.STEP in shapes:
-        steps_back = int(tf.train.load_variable(checkpoint, taken_variables.STEP))
+    loaded = tables.names | waiting
     report = Report(
         source=checkpoint,
         mode=mode,
         variables=[
             *_statuses(fixed, shapes, names, taken),
             *(
-                Variable(name=name, status="restored" if name in tables.names else "new")
+                Variable(name=name, status="restored" if name in loaded else "new")
                 for name in sorted(outline.growing)
             ),
         ],
-        unused=sorted({*shapes} - {entry.source for entry in taken.values()} - tables.names),
+        unused=sorted({*shapes} - {entry.source for entry in taken.values()} - loaded),
     )
-    return WarmStart(checkpoint, taken, report, step, tables.names, steps_back)
+    return WarmStart(checkpoint, taken, report, step, loaded)
 
 
 def _fitting(
@@ -224,21 +225,8 @@ def _fitting(
     """The wanted variables that fit, and a sentence for each variable that does not."""
     taken: dict[str, Taken] = {}
     problems: list[str] = []
-    # The ids of a growing column follow the tables over it.
-    for name in sorted(wanted, key=growing_ids.is_state):
+    for name in wanted:
         entry = Taken(names.get(name, name))
-        if growing_ids.is_state(name):
-            try:
-                state = moves.of_state(name)
-            except MeaningError as error:
-                problems.append(f"{name}: {error}")
-                continue
-            if state is None:
-                continue
-            entry = state
-            if entry.value is not None:
-                taken[name] = entry
-                continue
         if entry.source not in shapes:
             if entry.source != name or not moves.is_new(name):
                 renamed = f" as {entry.source}" if entry.source != name else ""
@@ -247,8 +235,7 @@ def _fitting(
         old, new = shapes[entry.source], outline.variables[name]
         differ = f"{name}: {list(old)} in the source, {list(new)} in the model"
         try:
-            if not growing_ids.is_state(name):
-                entry = moves.of(name, entry.source, old)
+            entry = moves.of(name, entry.source, old)
         except MeaningError as error:
             if len(old) and old[0] != new[0]:
                 problems.append(differ)
@@ -259,6 +246,47 @@ def _fitting(
         else:
             problems.append(differ)
     return taken, problems
+
+
+def _take_growing_state(
+    taken: dict[str, Taken],
+    problems: list[str],
+    outline: ModelOutline,
+    shapes: Shapes,
+    moves: VariableMoves,
+    pattern: str,
+) -> None:
+    """Takes the keys of growing columns, and their readings, if tables over them are taken.
+
+    Rows mean nothing without their keys, so the mode does not count, and the pattern only for ids
+    that no table reads.
+    """
+    for name in sorted(filter(growing_ids.is_state, outline.variables)):
+        if name == growing_ids.STEPS_BEFORE:
+            continue
+        try:
+            entry = moves.of_state(name, matches=re.fullmatch(pattern, name) is not None)
+        except MeaningError as error:
+            problems.append(f"{name}: {error}")
+            continue
+        if entry is None or (entry.value is None and entry.source not in shapes):
+            continue  # It starts as in a new training. An export has no readings.
+        if entry.value is not None or fits(shapes[entry.source], outline.variables[name], entry):
+            taken[name] = entry
+
+
+def _waiting_values(
+    taken: dict[str, Taken], outline: ModelOutline, shapes: Shapes
+) -> frozenset[str]:
+    """The tables of values that wait for a row, of ids that the source has under the same name."""
+    return frozenset(
+        name
+        for name in outline.growing & shapes.keys()
+        if growing_ids.is_state(name)
+        and (keys := taken.get(f"{name.rpartition('/')[0]}/{growing_ids.KEYS}")) is not None
+        and keys.value is None
+        and keys.source.rpartition("/")[0] == name.rpartition("/")[0]
+    )
 
 
 def _pattern_hint(problems: list[str], weights: list[str], outline: ModelOutline) -> str:

@@ -20,6 +20,7 @@ import tensorflow as tf
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.run import FromExport
 from estimator_kit.config.areas.transforming import Transforming
+from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import comparison, skew
 from estimator_kit.exporters.comparison import (
@@ -69,6 +70,14 @@ def convert(export: FromExport, data: Data, transforming: Transforming) -> str:
         onnx_graph.packages()
     meta = serving_graph(read_saved_model(source), source)
     spec = _spec(source)
+    growing = growing_ids.columns(spec)
+    if growing:
+        runtime = "ONNX" if kind == "onnx" else "TensorFlow Lite"
+        raise ConfigError(
+            f"--transform={kind}: column {next(iter(growing))!r} is growing, and {runtime} has no "
+            "table that could hold its ids. Serve the SavedModel, or train with a vocabulary "
+            "column, which can start warm from this model."
+        )
     rows = sample(data, spec, "predict_files", ROWS)
     inputs = inputs_of(meta, source, spec, transforming.transform_inputs)
     _check_sendable(inputs, rows, "predict_files")

@@ -208,6 +208,10 @@ def _columns_lost(spec: FeatureSpec, domains: set[Optional[str]]) -> list[str]:
         for name, entry in document["columns"].items()
         if name not in domains
     ]
+    lost += [
+        f"embedding_tables.{name}: {json.dumps(entry)}"
+        for name, entry in document.get("embedding_tables", {}).items()
+    ]
     lost += [f"groups.{name}: {', '.join(group)}" for name, group in spec.groups.items()]
     lost += [
         f"objectives.{name}: {json.dumps(entry)}" for name, entry in document["objectives"].items()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+
+import pytest
 
 import feature_specs
 from estimator_kit.checkpoints import run_record
@@ -160,3 +163,7 @@ def test_a_stored_spec_of_an_earlier_release_has_its_tables_in_its_columns(tmp_p
     path.write_text(json.dumps(stored), "utf-8")
     assert run_record.changes_since(str(path.parent), spec) == []
     assert run_record.kept_spec(str(path.parent)).to_dict() == spec.to_dict()
+    # A user's file of another name is not a stored one.
+    with pytest.raises(feature_specs.SpecError, match="shared is no longer an option"):
+        feature_specs.load(shutil.copy(path, tmp_path / "mine.json"))
+    assert feature_specs.load(path).to_dict() == spec.to_dict()

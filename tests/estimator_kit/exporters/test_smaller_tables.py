@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.errors import ExportError
-from estimator_kit.exporters import saved_model_graph
+from estimator_kit.exporters import saved_model_graph, smaller_tables
 
 V1 = tf.compat.v1
 SPEC = {
@@ -84,16 +84,14 @@ def rounded(table, kind):
 def test_answers_are_those_of_rounded_tables(folder, export, tmp_path, kind):
     transformed(folder, export, kind, tmp_path / "small")
     rows = np.array(records(folder), object)
-    least = 4 if kind == "tables_int8" else 1
     with tf.Graph().as_default(), V1.Session() as session:
         meta = V1.saved_model.load(session, [tf.saved_model.SERVING], export)
         tables = [
             variable
             for variable in V1.global_variables()
-            if "weights" in variable.op.name and variable.shape.rank == 2
-            and variable.shape[1] >= least
+            if "embedding_weights" in variable.op.name
         ]  # fmt: skip
-        assert len(tables) == (3 if kind == "tables_int8" else 5)
+        assert len(tables) == 3  # Linear weights stay as they are.
         for table in tables:
             table.load(rounded(session.run(table), kind), session)
         signature = meta.signature_def["predict_examples"]
@@ -146,7 +144,7 @@ def test_what_is_refused(folder, export, tmp_path):
         )
     assert not (tmp_path / "no").exists()
     transformed(folder, export, "tables_int8", tmp_path / "once")
-    with pytest.raises(ek.ConfigError, match="has no embedding table that only lookups read, with"):
+    with pytest.raises(ek.ConfigError, match="has no embedding table in float32 that only lookups"):
         transformed(folder, tmp_path / "once", "tables_int8", tmp_path / "no")
     shutil.rmtree(tmp_path / "once")
 
@@ -167,12 +165,30 @@ def test_a_table_that_is_read_as_a_whole_stays(tmp_path):
         )
         builder.save()
         del graph
-    from estimator_kit.exporters import smaller_tables
-
     source = str(tmp_path / "export")
     meta = saved_model_graph.serving_graph(saved_model_graph.read_saved_model(source), source)
-    notes = smaller_tables.smaller(meta, source, str(tmp_path / "out"), "tables_int8")
+    notes = smaller_tables.smaller(meta, None, source, str(tmp_path / "out"), "tables_int8")
     assert notes == ["both stays float32, because a signature also reads it as a whole."]
     names = {node.name for node in meta.graph_def.node}
     assert {"both", "only/int8", "only/scale"} <= names
     assert "only" not in names
+
+
+@pytest.mark.parametrize(("kind", "value"), [("tables_float16", 70_000.0), ("tables_int8", np.nan)])
+def test_a_number_that_does_not_fit_is_refused(tmp_path, kind, value):
+    with tf.Graph().as_default(), V1.Session() as session:
+        ids = V1.placeholder(tf.int64, [None], "ids")
+        start = V1.constant_initializer([[1.0, value]])
+        table = V1.get_variable("table", [1, 2], initializer=start, use_resource=True)
+        rows = tf.nn.embedding_lookup(table, ids)
+        session.run(V1.global_variables_initializer())
+        builder = V1.saved_model.Builder(str(tmp_path / "export"))
+        signature = V1.saved_model.predict_signature_def({"ids": ids}, {"rows": rows})
+        builder.add_meta_graph_and_variables(
+            session, [tf.saved_model.SERVING], {"predict": signature}
+        )
+        builder.save()
+    source = str(tmp_path / "export")
+    meta = saved_model_graph.serving_graph(saved_model_graph.read_saved_model(source), source)
+    with pytest.raises(ExportError, match="the table table has NaN or numbers beyond"):
+        smaller_tables.smaller(meta, None, source, str(tmp_path / "out"), kind)

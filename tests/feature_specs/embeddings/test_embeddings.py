@@ -80,8 +80,17 @@ def problem(**changes):
          "section embedding_tables: {t: {dimension: 2}}; and here {embedding: weighted, table: "
          "t}."),
         ({"word_emb": {"table": "t"}},
-         "columns.word_emb.dimension: embedding_tables.t says this. Remove it here. "
+         "columns.word_emb.dimension: embedding_tables.t says this. Remove it here: "
          "embedding_tables.t.dimension holds for both."),
+        ({"word_emb": {"table": "t", "dimension": None, "l2": 0.5}},
+         "columns.word_emb.l2: embedding_tables.t is where this belongs. Write it there instead: "
+         "embedding_tables.t.l2 holds for both."),
+        ({"word_emb": {"table": "t", "dimension": None}, "embedding_tables": {}},
+         "columns.word_emb.table: got 't', expected a name of embedding_tables. Add the section, "
+         "such as {t: {dimension: 16}}"),
+        ({"word_emb": {"table": 3}},
+         "columns.word_emb.table: got 3, expected a name of embedding_tables. Use one of: t."),
+
         ({"word_emb": {"table": "s", "dimension": None}},
          "columns.word_emb.table: got 's', expected a name of embedding_tables. Use one of: t."),
         ({"word_emb": {"dimension": None}},
@@ -92,10 +101,6 @@ def problem(**changes):
         ({"embedding_tables": {"t": {"dimension": 0}}, "word_emb": {"table": "t",
           "dimension": None}},
          "embedding_tables.t.dimension: got 0, expected greater than or equal to 1"),
-        ({"word_emb": {"table": "t", "dimension": None}, "seen_emb": {"table": "t",
-          "dimension": None, "combiner": "sum"}},
-         "columns.seen_emb: uses the table 't' as 'word_emb' does, but with the combiner 'sum' "
-         "instead of 'mean'. Make them equal."),
         ({"word_emb": {"table": "t", "dimension": None}, "user_emb": {"table": "t",
           "dimension": None}},
          "columns.user_emb: uses the table 't' as 'word_emb' does, but has 3 ids, and 'word_emb' "
