@@ -92,8 +92,8 @@ def move(old: FeatureSpec, old_ids: str, new: FeatureSpec, new_ids: str, keys: K
         rows = np.where(words == FREE, -1, rows)
         return np.concatenate([rows, np.full(target.unnamed_ids, -1)])
     raise NoMatchError(
-        f"was {source.kind}, is {target.kind}, and rows cannot follow their values. Leave it out of "
-        "the warm start."
+        f"was {source.kind}, is {target.kind}, and rows cannot follow their values. Leave it out "
+        "of the warm start."
     )
 
 
