@@ -29,7 +29,7 @@ depends_on_tensorflow=(
   tests/estimator_kit/optimizers
   tests/estimator_kit/embeddings
   tests/estimator_kit/checkpoints/warm_start
-  tests/estimator_kit/exporters/test_{exporters,exports}.py
+  tests/estimator_kit/exporters/test_{exporters,exports,smaller_tables}.py
   tests/estimator_kit/{scoring,serving}
   tests/estimator_kit/training/test_hooks.py
   tests/estimator_kit/test_tensorflow_errors.py
@@ -37,7 +37,7 @@ depends_on_tensorflow=(
   tests/input_pipelines/prepare/test_beam_runner.py
   tests/input_pipelines/prepare/{analyze,convert,tables}/test_beam_pipeline.py
   tests/integration/test_beam.py
-  tests/integration/test_growing.py
+  tests/integration/test_growing{,_warm_start}.py
   tests/integration/test_training.py::test_a_run_from_start_to_end
   tests/integration/test_program.py::test_sigterm_saves_a_checkpoint
 )

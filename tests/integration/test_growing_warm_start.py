@@ -97,7 +97,9 @@ def key_of(city):
     return int(tf.strings.to_hash_bucket_fast(city, (2**63 - 1) // 4 * 4))
 
 
-@pytest.mark.parametrize("mode", ["weights_and_stats", "all_but_step"])
+@pytest.mark.parametrize(
+    "mode", ["weights_and_stats", pytest.param("all_but_step", marks=pytest.mark.ci)]
+)
 def test_words_become_the_first_rows_and_rows_become_words(folder, tmp_path, mode):
     before = trained(folder, tmp_path / "before", "words")
     source = tmp_path / "before"
@@ -167,6 +169,7 @@ def test_a_hash_becomes_the_buckets(folder, tmp_path):
         started(folder, tmp_path / "odd", "odd", tmp_path / "before")
 
 
+@pytest.mark.ci
 def test_two_columns_with_one_set_of_ids(tmp_path):
     """From two vocabularies with one list, whose embeddings have one table, and on to more rows."""
     words = {"vocabulary": "city", "list": CITIES[:3]}
