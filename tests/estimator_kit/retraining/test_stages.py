@@ -99,7 +99,7 @@ def test_a_model_does_not_replace_one_that_it_was_not_compared_with(model, monke
     running = types.SimpleNamespace(
         folder=folder, serving=model.serving, answers=None, window=reports.window()
     )
-    monkeypatch.setattr(parser, "load", lambda path: None)
+    monkeypatch.setattr(parser, "load", lambda path, stored: None)
     monkeypatch.setattr(gate_stage, "verify", lambda *arguments: lambda path: None)
     with pytest.raises(Locked) as error:
         stages.promote(running)
