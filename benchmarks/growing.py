@@ -10,8 +10,8 @@ and batches of 1,024 rows, so 20,480 keys. All rows of the growing table are in 
 of each batch are new, and values are admitted every 100 steps. Batches are in memory. The tables
 are trained in turn, in their own processes. The line `table` is the fixed one; `ratio` divides by
 it. The line `gather` only reads the rows of the same keys, with one op: what memory allows.
-`--lookup` compares three forms of the map from key to row in an export: the hash table of the kit,
-a `StaticHashTable`, and a sorted array that is searched.
+`--lookup` compares three forms of the map from key to row: the hash table of a training, the one of
+an export, which cannot change, and a sorted array that is searched.
 """
 
 from __future__ import annotations

@@ -12,11 +12,12 @@ A set of ids (`Growing.ids_name`) has the variables
                            last place is for all values without a row.
     growing/<name>/counts  the same with `evict: rarest`: how often training has read it
 
-and a hash table from key to row, which is made from `keys` whenever a session starts, so the two
-cannot disagree. Another hash table counts the values without a row; the checkpoint of a training
-has it. `growing/steps_before` are the steps of earlier trainings, if this one started warm: all
-steps below count them. Everything else that has a row for each id is an ordinary variable: tables,
-weights of linear models, slots of optimizers, moving averages. So all of TensorFlow works on them.
+and a hash table from key to row, which is made from `keys` whenever a session or a server starts,
+so the two cannot disagree. Another hash table counts the values without a row; the checkpoint of a
+training has it. `growing/steps_before` are the steps of earlier trainings, if this one started
+warm: all steps below count them. Everything else that has a row for each id is an ordinary
+variable: tables, weights of linear models, slots of optimizers, moving averages. So all of
+TensorFlow works on them.
 
 After a step, in this order:
 
@@ -303,15 +304,45 @@ def _make(name: str, column: Growing) -> _Ids:
     with v1.variable_scope(root, auxiliary_name_scope=False), graph.name_scope(None):
         keys = variable(KEYS, column.rows, FREE)
         with v1.colocate_with(keys):
-            table = _table(f"{SCOPE}/{name}/rows", column.rows, saved=False)
+            if _MODE.get() == ModeKeys.PREDICT:
+                table: Any = _ServedRows(keys, column.rows, f"{SCOPE}/{name}/rows")
+            else:
+                table = _table(f"{SCOPE}/{name}/rows", column.rows, saved=False)
             ids = sets[name] = _Ids(column, keys, table)
             if training:
                 part = "last" if column.evict == "oldest" else "counts"
                 ids.readings = variable(part, column.rows + 1, 0)
                 ids.candidates = _table(f"{SCOPE}/{name}/candidates", 0, saved=True)
-    if _WRITES.get():
+    if _MODE.get() == ModeKeys.PREDICT:
+        v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, table.made)
+    elif _WRITES.get():
         v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, _rebuild(ids))
     return ids
+
+
+class _ServedRows:
+    """The rows of keys in an export: a table that is made once, after the variables are restored.
+
+    With ten million keys it is made six times as fast as a `MutableHashTable`, and answers twice as
+    many lookups (`benchmarks/growing.py --lookup`). Its name does not change from export to export,
+    as the name of a `tf.lookup.StaticHashTable` does.
+    """
+
+    def __init__(self, keys: Any, default: int, name: str):
+        self._handle = tf.raw_ops.HashTableV2(
+            key_dtype=tf.int64, value_dtype=tf.int64, use_node_name_sharing=True, name=name
+        )
+        self._default = tf.constant(default, tf.int64)
+        stored = keys.read_value()
+        used = tf.where(tf.not_equal(stored, FREE))[:, 0]
+        self.made = tf.raw_ops.LookupTableImportV2(
+            table_handle=self._handle, keys=tf.gather(stored, used), values=used
+        )
+
+    def lookup(self, keys: tf.Tensor) -> tf.Tensor:
+        return tf.raw_ops.LookupTableFindV2(
+            table_handle=self._handle, keys=keys, default_value=self._default
+        )
 
 
 def _table(name: str, default: int, *, saved: bool) -> Any:
@@ -329,8 +360,6 @@ def _rebuild(ids: _Ids) -> tf.Operation:
             with tf.control_dependencies([ids.table.insert(tf.gather(keys, used), used)]):
                 return tf.constant(True)
 
-    if _MODE.get() == ModeKeys.PREDICT:  # Its variables may become constants.
-        return rebuilt().op
     with v1.colocate_with(ids.keys):
         # Variables may get their start values in the same run, and then no row has a key.
         return tf.cond(ids.keys.is_initialized(), rebuilt, lambda: tf.constant(False)).op
