@@ -85,9 +85,10 @@ def transform(command: Transform) -> str:
         return conversion.convert(command.export, command.data, command.transforming)
     saved = read_saved_model(source)
     before = serving_graph(saved, source)
-    records = _records(command.data, kept_spec(source))
+    spec = kept_spec(source)
+    records = _records(command.data, spec)
     with staged.folder(target) as staging:
-        notes = _write(saved, source, staging, str(command.transforming.transform))
+        notes = _write(saved, spec, source, staging, str(command.transforming.transform))
         after = serving_graph(read_saved_model(staging), staging)
         largest = _difference(before, source, staging, records, command.transforming.tolerance)
         changes = _quality_changes(command.data, command.transforming, before, source, staging)
@@ -101,7 +102,9 @@ def transform(command: Transform) -> str:
     )
 
 
-def _write(saved: Any, source: str, staging: str, kind: str) -> list[str]:
+def _write(
+    saved: Any, spec: Optional[FeatureSpec], source: str, staging: str, kind: str
+) -> list[str]:
     """Writes the result; returns sentences for the user."""
     notes: list[str] = []
     meta = serving_graph(saved, source)
@@ -119,7 +122,7 @@ def _write(saved: Any, source: str, staging: str, kind: str) -> list[str]:
         with tf.io.gfile.GFile(os.path.join(staging, "frozen_graph.pb"), "wb") as file:
             file.write(graph.SerializeToString())
     elif kind in SMALLER_TABLES:
-        notes = smaller_tables.smaller(meta, kept_spec(source), source, staging, kind)
+        notes = smaller_tables.smaller(meta, spec, source, staging, kind)
     else:
         parts.append("variables")
     for part in parts:

@@ -245,15 +245,12 @@ def after_step(train_op: Any) -> Any:
         with v1.get_default_graph().name_scope(None):
             v1.summary.scalar(f"{SCOPE}/{name}/rows_used", ids.table.size())
     with tf.control_dependencies([train_op]):
-        now = tf.cast(step.read_value(), tf.int64) + _steps_before().read_value()
+        now = tf.cast(step.read_value(), tf.int64) + _number(STEPS_BEFORE, 0).read_value()
         counted = [_count(ids, now) for ids in sets.values()]
     if not _WRITES.get():
         return tf.group(*counted)
-    with tf.init_scope(), v1.variable_scope(v1.VariableScope(v1.AUTO_REUSE, name="")):
-        looked = v1.get_variable(
-            f"{SCOPE}/looked", initializer=tf.constant(_UNKNOWN, tf.int64), trainable=False,
-            use_resource=True, collections=[v1.GraphKeys.LOCAL_VARIABLES],
-        )  # fmt: skip
+    # The step at which this process has last looked.
+    looked = _number(f"{SCOPE}/looked", _UNKNOWN, [v1.GraphKeys.LOCAL_VARIABLES])
     with tf.control_dependencies(counted):
         known = looked.read_value()
         # In a cluster, others make steps between two of this process.
@@ -273,11 +270,12 @@ def after_step(train_op: Any) -> Any:
         return tf.group(looked.assign(now, read_value=False))
 
 
-def _steps_before() -> Any:
+def _number(name: str, start: int, collections: Optional[list[str]] = None) -> Any:
+    """An int64 variable at the root of the names."""
     with tf.init_scope(), v1.variable_scope(v1.VariableScope(v1.AUTO_REUSE, name="")):
         return v1.get_variable(
-            STEPS_BEFORE, [], tf.int64, v1.constant_initializer(0, tf.int64), trainable=False,
-            use_resource=True, partitioner=None,
+            name, [], tf.int64, v1.constant_initializer(start, tf.int64), trainable=False,
+            use_resource=True, partitioner=None, collections=collections,
         )  # fmt: skip
 
 
@@ -334,10 +332,9 @@ class _ServedRows:
             key_dtype=tf.int64, value_dtype=tf.int64, use_node_name_sharing=True, name=name
         )
         self._default = tf.constant(default, tf.int64)
-        stored = keys.read_value()
-        used = tf.where(tf.not_equal(stored, FREE))[:, 0]
+        used, rows = _used(keys)
         self.made = tf.raw_ops.LookupTableImportV2(
-            table_handle=self._handle, keys=tf.gather(stored, used), values=used
+            table_handle=self._handle, keys=used, values=rows
         )
 
     def lookup(self, keys: tf.Tensor) -> tf.Tensor:
@@ -356,14 +353,20 @@ def _rebuild(ids: _Ids) -> tf.Operation:
     def rebuilt() -> tf.Tensor:
         old, _ = ids.table.export()
         with tf.control_dependencies([ids.table.remove(old)]):
-            keys = ids.keys.read_value()
-            used = tf.where(tf.not_equal(keys, FREE))[:, 0]
-            with tf.control_dependencies([ids.table.insert(tf.gather(keys, used), used)]):
-                return tf.constant(True)
+            inserted = ids.table.insert(*_used(ids.keys))
+        with tf.control_dependencies([inserted]):
+            return tf.constant(True)
 
     with v1.colocate_with(ids.keys):
         # Variables may get their start values in the same run, and then no row has a key.
         return tf.cond(ids.keys.is_initialized(), rebuilt, lambda: tf.constant(False)).op
+
+
+def _used(keys: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """The keys that have a row, and their rows."""
+    stored = keys.read_value()
+    rows = tf.where(tf.not_equal(stored, FREE))[:, 0]
+    return tf.gather(stored, rows), rows
 
 
 def _lookup(ids: _Ids, keys: tf.Tensor) -> tf.Tensor:

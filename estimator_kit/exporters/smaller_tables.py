@@ -1,6 +1,6 @@
 """An export whose embedding tables are int8 or float16, for `--transform=tables_int8`.
 
-    saved, notes = smaller(saved, source, staging, "tables_int8")
+    notes = smaller(meta, spec, source, staging, "tables_int8")     # changes meta
 
 The tables are the tables of the spec's embeddings; in an export without a spec, all that lookups
 read. An int8 row has 8-bit integers and one float32, its scale: the largest magnitude of the row
@@ -187,12 +187,13 @@ def _replace(
 ) -> None:
     """Puts the changed graph into a MetaGraphDef, with what its variables and its saver need."""
     graph_def = graph.as_graph_def()
+    new = {*rewired.values()}
     gone = {f"loc:@{name}".encode() for name in replaced}
     for node in graph_def.node:
         places = node.attr["_class"].list.s if "_class" in node.attr else ()
         if gone & {*places}:  # It was on the device of a table.
             del node.attr["_class"]
-        if node.name not in rewired.values():
+        if node.name not in new:
             for i, source in enumerate(node.input):
                 name, colon, output = source.partition(":")
                 if name in rewired:
@@ -211,8 +212,8 @@ def _replace(
             for tensor in (saver_def.filename_tensor_name, saver_def.save_tensor_name)
         ),
     }  # fmt: skip
-    wanted = {name for name in wanted if name in {node.name for node in graph_def.node}}
-    pruned = v1.graph_util.extract_sub_graph(graph_def, sorted(wanted))
+    there = {node.name for node in graph_def.node}
+    pruned = v1.graph_util.extract_sub_graph(graph_def, sorted(wanted & there))
     meta.graph_def.CopyFrom(pruned)
     meta.saver_def.CopyFrom(saver_def)
     meta.ClearField("object_graph_def")

@@ -63,14 +63,6 @@ def check_entries(spec: FeatureSpec) -> Iterator[Problem]:
     """The problems of `pretrained` entries, without reading their files."""
     checked = set()
     for name, column in spec.of_kind(Embedding).items():
-        category = _category(spec, column)
-        if category is not None and category.keyed and not column.trainable:
-            yield Problem(
-                (*_place(spec, name)[:-1], "trainable"),
-                f"column {column.source!r} is {category.kind}: a new row would keep the vector of "
-                "its bucket. Remove trainable: false.",
-            )
-    for name, column in spec.of_kind(Embedding).items():
         if column.pretrained is None or (column.table is not None and column.table in checked):
             continue
         checked.add(column.table)
@@ -99,9 +91,7 @@ def check_entries(spec: FeatureSpec) -> Iterator[Problem]:
 
 
 def _place(spec: FeatureSpec, name: str) -> Path:
-    table = spec.of_kind(Embedding)[name].table
-    entry = ("columns", name) if table is None else ("embedding_tables", table)
-    return (*entry, "pretrained")
+    return (*spec.of_kind(Embedding)[name].place_of_options(name), "pretrained")
 
 
 def check(spec: FeatureSpec) -> list[Looked]:

@@ -22,6 +22,7 @@ from feature_specs.entry import (
     only_key,
     spelled_out,
 )
+from feature_specs.errors import Path
 from feature_specs.kinds.base import Entries, Reference
 from feature_specs.kinds.categorical import OverIds
 
@@ -193,6 +194,10 @@ class Embedding(EmbeddingTable, OverIds):
         description="A table of `embedding_tables`, which then has all other options but "
         "`combiner`. Embeddings of several columns can use one table.",
     )
+
+    def place_of_options(self, name: str) -> Path:
+        """The entry that has the options of its table. `name` is the name of this column."""
+        return ("columns", name) if self.table is None else ("embedding_tables", self.table)
 
     def width(self, spec: Entries) -> int:
         return self.dimension

@@ -18,8 +18,9 @@ from typing import Any, Union
 
 from feature_specs.embeddings import pretrained_files
 from feature_specs.errors import Problem, ProblemError, SpecError, did_you_mean, located, value_text
-from feature_specs.parser.sections import SECTIONS, Reading, stored_form
+from feature_specs.parser.sections import SECTIONS, Reading
 from feature_specs.parser.statistics_references import StatisticsReferences
+from feature_specs.parser.stored_form import stored_form
 from feature_specs.parser.yaml_reader import LONGEST, Lines, read_text, too_long
 from feature_specs.spec import FeatureSpec
 from feature_specs.validation import groups, labels, validation

@@ -18,7 +18,15 @@ from typing import Any, NamedTuple, Optional
 import pydantic
 
 from feature_specs.entry import NAME_PATTERN
-from feature_specs.errors import Path, Problem, ProblemError, did_you_mean, nearest, value_text
+from feature_specs.errors import (
+    Path,
+    Problem,
+    ProblemError,
+    did_you_mean,
+    nearest,
+    unknown,
+    value_text,
+)
 from feature_specs.feature import Feature
 from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS, Embedding, EmbeddingTable, Growing
@@ -269,11 +277,9 @@ def _growing(reading: Reading, value: Mapping[str, Any], path: Path) -> Any:
     }
     name = value["ids_of"]
     if not isinstance(name, str) or name not in columns:
-        hint = did_you_mean(name if isinstance(name, str) else "", columns)
-        what = "a growing column without ids_of"
-        raise ProblemError(
-            (*path, "ids_of"), f"got {value_text(name)}, expected the name of {what}{hint}"
-        )
+        what = "the name of a growing column without ids_of"
+        reading.problems.append(unknown((*path, "ids_of"), name, what, columns))
+        return None
     place = f"columns.{name}"
     reading.check_not_set(OPTIONS, value, columns[name], path, place)
     try:
@@ -295,13 +301,12 @@ def _embedding(reading: Reading, value: Mapping[str, Any], path: Path) -> Any:
             )
         return reading.entry(Embedding, value, path)
     if not isinstance(name, str) or name not in reading.tables:
-        if reading.tables:
-            hint = did_you_mean(name if isinstance(name, str) else "", reading.tables)
-        else:
+        problem = unknown((*path, "table"), name, "a name of embedding_tables", reading.tables)
+        if not reading.tables:
             hint = f". Add the section, such as {{{name}: {{dimension: 16}}}}"
-        raise ProblemError(
-            (*path, "table"), f"got {value_text(name)}, expected a name of embedding_tables{hint}"
-        )
+            problem = dataclasses.replace(problem, message=problem.message + hint)
+        reading.problems.append(problem)
+        return None
     table = reading.tables[name]
     if table is None:
         return None
@@ -334,27 +339,6 @@ def _embedding_tables(reading: Reading, value: Any, path: Path) -> Any:
     read = _named(_entry_of(EmbeddingTable))(reading, value, path)
     reading.tables = {name: read.get(name) for name in value}
     return read
-
-
-def stored_form(document: dict[str, Any]) -> dict[str, Any]:
-    """The document of a spec that an earlier release of the kit stored, as this one has it.
-
-    Embeddings that shared a table each had its options.
-    """
-    columns: dict[Any, Any] = {}
-    tables = {}
-    kept = document.get("columns")
-    for name, entry in kept.items() if isinstance(kept, Mapping) else ():
-        if isinstance(entry, Mapping) and entry.get("shared") is not None and "embedding" in entry:
-            entry = dict(entry)
-            table = entry["table"] = entry.pop("shared")
-            tables[table] = {
-                key: entry.pop(key) for key in EmbeddingTable.model_fields if key in entry
-            }
-        columns[name] = entry
-    if not tables:
-        return document
-    return {**document, "embedding_tables": tables, "columns": columns}
 
 
 def _objective(reading: Reading, value: Any, path: Path) -> Any:

@@ -162,11 +162,21 @@ def check_sequences(spec: FeatureSpec) -> Problems:
 
 
 def check_embedding_tables(spec: FeatureSpec) -> Problems:
-    """Each table has columns, and its rows mean the same for all of them."""
+    """Each table has columns, and its rows mean the same for all of them; growing ones train."""
+    columns_of: dict[str, list[tuple[str, Embedding]]] = {}
+    for name, column in spec.of_kind(Embedding).items():
+        if column.table is not None:
+            columns_of.setdefault(column.table, []).append((name, column))
+        category = spec.columns[spec.ids_of(name)]
+        if category.keyed and not column.trainable:
+            yield Problem(
+                (*column.place_of_options(name), "trainable"),
+                f"column {column.source!r} is {category.kind}: a new row would keep the vector of "
+                "its bucket. Remove trainable: false.",
+            )
     for table in spec.embedding_tables:
-        columns = spec.of_kind(Embedding).items()
-        members = [(name, column) for name, column in columns if column.table == table]
-        if not members:
+        members = columns_of.get(table)
+        if members is None:
             yield Problem(
                 ("embedding_tables", table),
                 "no embedding has this table. Remove it, or name it in a column: {embedding: ..., "

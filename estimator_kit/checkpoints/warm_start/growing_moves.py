@@ -76,12 +76,10 @@ def move(old: FeatureSpec, old_ids: str, new: FeatureSpec, new_ids: str, keys: K
             raise NoMatchError(
                 f"{' and '.join(changes)}. Use as many buckets as before, and not fewer rows."
             )
-        return np.concatenate(
-            [np.arange(source.id_count(old)), np.full(target.rows - source.rows, -1)]
-        )
+        return _with_new(source.id_count(old), target.id_count(new))
     if isinstance(target, Growing) and source.named_rows:
-        found = keys_of_words(old, source, target, keys)
-        rows = np.where(found == FREE, -1, np.arange(len(found)))
+        row_keys = keys_of_words(old, source, target, keys)
+        rows = np.where(row_keys == FREE, -1, np.arange(len(row_keys)))
         return np.concatenate([np.full(target.buckets, -1), rows])
     if isinstance(source, Growing) and target.named_rows:
         words = keys.of_words(target.row_names(new), dtype, source)
@@ -95,6 +93,11 @@ def move(old: FeatureSpec, old_ids: str, new: FeatureSpec, new_ids: str, keys: K
         f"was {source.kind}, is {target.kind}, and rows cannot follow their values. Leave it out "
         "of the warm start."
     )
+
+
+def _with_new(old_count: int, count: int) -> np.ndarray:
+    """A move in which all old places stay, and new ones follow."""
+    return np.concatenate([np.arange(old_count), np.full(count - old_count, -1)])
 
 
 def _from_hash(source: HashBucket, dtype: str, target: Growing, new_dtype: str) -> np.ndarray:
@@ -115,9 +118,9 @@ def _from_hash(source: HashBucket, dtype: str, target: Growing, new_dtype: str) 
 def keys_of_words(old: FeatureSpec, source: Lookup, target: Growing, keys: Keys) -> np.ndarray:
     """The key of each row if the words of a column become the first rows, int64 [rows]."""
     words = source.row_names(old)[: target.rows]
-    found = np.full(target.rows, FREE, np.int64)
-    found[: len(words)] = keys.of_words(words, old.features[source.source].dtype, target)
-    return found
+    row_keys = np.full(target.rows, FREE, np.int64)
+    row_keys[: len(words)] = keys.of_words(words, old.features[source.source].dtype, target)
+    return row_keys
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,8 +159,7 @@ def state(
     if isinstance(source, Growing):
         if source.rows == target.rows:
             return State(source.ids_name(old))
-        rows = np.full(target.rows, -1)
-        rows[: source.rows] = np.arange(source.rows)
+        rows = _with_new(source.rows, target.rows)
         return State(source.ids_name(old), rows if is_keys else np.append(rows, source.rows))
     if is_keys and isinstance(source, Lookup) and source.named_rows:
         return State(value=keys_of_words(old, source, target, keys))

@@ -51,14 +51,13 @@ def kept_places(source: str) -> Optional[PlacesRecord]:
 
 def kept_keys(spec: Optional[FeatureSpec], checkpoint: str, shapes: Shapes) -> Keys:
     """The keys of the rows of a source's growing columns."""
-    found: dict[str, Any] = {}
-    for column in () if spec is None else spec.of_kind(Growing).values():
-        assert spec is not None
-        name = column.ids_name(spec)
-        variable = f"{growing_ids.SCOPE}/{name}/{growing_ids.KEYS}"
-        if name not in found and variable in shapes:
-            found[name] = tf.train.load_variable(checkpoint, variable)
-    return Keys(found, growing_ids.keys_of)
+    stored: dict[str, Any] = {}
+    if spec is not None:
+        for name, column in spec.of_kind(Growing).items():
+            variable = f"{growing_ids.state_of(spec, name)}/{growing_ids.KEYS}"
+            if column.ids_of is None and variable in shapes:
+                stored[column.ids_name(spec)] = tf.train.load_variable(checkpoint, variable)
+    return Keys(stored, growing_ids.keys_of)
 
 
 def steps_of(checkpoint: str, shapes: Shapes, *, with_own: bool) -> int:

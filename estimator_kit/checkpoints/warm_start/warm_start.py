@@ -337,7 +337,8 @@ def _statuses(
             yield Variable(name=name, status=status)
             continue
         if entry.value is not None:
-            yield Variable(name=name, status="made from words")
+            counted = name == growing_ids.STEPS_BEFORE
+            yield Variable(name=name, status="counted on" if counted else "made from words")
             continue
         shape = shapes[entry.source]
         more: dict[str, Any] = {

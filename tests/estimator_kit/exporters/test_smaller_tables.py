@@ -149,23 +149,25 @@ def test_what_is_refused(folder, export, tmp_path):
     shutil.rmtree(tmp_path / "once")
 
 
+def exported(session, folder, ids, outputs):
+    """An export without a spec, of a program that initializes its variables itself."""
+    session.run(V1.global_variables_initializer())
+    builder = V1.saved_model.Builder(str(folder))
+    signature = V1.saved_model.predict_signature_def({"ids": ids}, outputs)
+    builder.add_meta_graph_and_variables(session, [tf.saved_model.SERVING], {"predict": signature})
+    builder.save()
+    return str(folder)
+
+
 def test_a_table_that_is_read_as_a_whole_stays(tmp_path):
     """Such as the items of a model of the next item, whose vectors also make the logits."""
-    with tf.Graph().as_default() as graph, V1.Session() as session:
+    with tf.Graph().as_default(), V1.Session() as session:
         ids = V1.placeholder(tf.int64, [None], "ids")
         options = {"use_resource": True, "initializer": V1.constant_initializer(1.25)}
         both, only = (V1.get_variable(name, [6, 4], **options) for name in ("both", "only"))
         rows = tf.nn.embedding_lookup(both, ids) + tf.nn.embedding_lookup(only, ids)
         scores = tf.matmul(rows, both, transpose_b=True)
-        session.run(V1.global_variables_initializer())
-        builder = V1.saved_model.Builder(str(tmp_path / "export"))
-        signature = V1.saved_model.predict_signature_def({"ids": ids}, {"scores": scores})
-        builder.add_meta_graph_and_variables(
-            session, [tf.saved_model.SERVING], {"predict": signature}
-        )
-        builder.save()
-        del graph
-    source = str(tmp_path / "export")
+        source = exported(session, tmp_path / "export", ids, {"scores": scores})
     meta = saved_model_graph.serving_graph(saved_model_graph.read_saved_model(source), source)
     notes = smaller_tables.smaller(meta, None, source, str(tmp_path / "out"), "tables_int8")
     assert notes == ["both stays float32, because a signature also reads it as a whole."]
@@ -181,14 +183,7 @@ def test_a_number_that_does_not_fit_is_refused(tmp_path, kind, value):
         start = V1.constant_initializer([[1.0, value]])
         table = V1.get_variable("table", [1, 2], initializer=start, use_resource=True)
         rows = tf.nn.embedding_lookup(table, ids)
-        session.run(V1.global_variables_initializer())
-        builder = V1.saved_model.Builder(str(tmp_path / "export"))
-        signature = V1.saved_model.predict_signature_def({"ids": ids}, {"rows": rows})
-        builder.add_meta_graph_and_variables(
-            session, [tf.saved_model.SERVING], {"predict": signature}
-        )
-        builder.save()
-    source = str(tmp_path / "export")
+        source = exported(session, tmp_path / "export", ids, {"rows": rows})
     meta = saved_model_graph.serving_graph(saved_model_graph.read_saved_model(source), source)
     with pytest.raises(ExportError, match="the table table has NaN or numbers beyond"):
         smaller_tables.smaller(meta, None, source, str(tmp_path / "out"), kind)
