@@ -176,9 +176,9 @@ class RunResult(documents.Document):
       rows_evaluated: how many rows the latest evaluation read.
       rows_selected: with a filter or negative down-sampling, the rows `read`, `kept` and `dropped`
         of the `train` files (in the first epoch) and of the `eval` files.
-      input_cache: with --input_cache_dir, the files that the cache had (`hits`), the files that it
-        did not have (`misses`) and their rows, the files that were removed to make room
-        (`evicted`), and the seconds that the cache took.
+      input_cache: the files whose transformed rows the cache had (`hits`), the other files
+        (`misses`), the rows that were stored, and the stored files that were removed to make room
+        (`evicted`). Empty without a cache.
       error: what went wrong, for `failed`.
       task: the task in a cluster, such as `worker:0`; None for a process that trains alone. The
         chief writes `result.json`; the evaluator adds metrics and exports to it.

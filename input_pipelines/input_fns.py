@@ -142,8 +142,10 @@ def eval_input_fn(
     @as_written
     def input_fn() -> tf.data.Dataset:
         if cache is not None:
-            cached = cache.rows(spec, file_systems.ordered(files), damaged=damaged)
-            batches = cached.blocks(interleaved=False).rebatch(batch_size)
+            cached = cache.rows(spec)
+            ordered = file_systems.ordered(files)
+            blocks = cached.blocks(ordered, interleaved=False, damaged=damaged)
+            batches = blocks.rebatch(batch_size)
             if limit is not None:
                 batches = batches.take(limit)
             return transformed(batches, cached.layout.unpack)

@@ -62,6 +62,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]):
                                     "`pytest.mark.ci` in this file.")  # fmt: skip
 
 
+@pytest.fixture(autouse=True, scope="session")
+def cached_rows_of_tests(tmp_path_factory):
+    """Trainings of tests keep their transformed rows in a folder of this session."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["XDG_CACHE_HOME"]
+    else:
+        os.environ["XDG_CACHE_HOME"] = before
+
+
 @pytest.fixture(autouse=True)
 def determinism_ends():
     """Turns op determinism off after each test. TensorFlow keeps it on until the process ends."""

@@ -59,7 +59,7 @@ def _of_checkpoint(command: TrainedEvaluate, tell: Callable[[str], None]) -> Run
 def _evaluate(
     command: TrainedEvaluate, spec: FeatureSpec, model: ModelFn, trained: Any
 ) -> RunResult:
-    input_cache.check(command.program, command.data, command.reading, spec)
+    input_cache.check(command.reading, spec)
     screened = bad_data.screen(
         command.program,
         command.reading,
@@ -68,7 +68,7 @@ def _evaluate(
     )
     eval_input = EvalInput.of(command, spec, screened)
     with (
-        input_cache.opened(command.program, command.reading) as cache,
+        input_cache.opened(command.reading, spec, is_alone=bool(command.data.eval_files)) as cache,
         explained(spec, eval_input.all_files, damaged=eval_input.damaged, model=model, cache=cache),
     ):
         curves = CurvesHook(command.run.model_dir, command.reading.eval_name)

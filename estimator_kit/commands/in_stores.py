@@ -30,9 +30,7 @@ from estimator_kit.config.cluster import view_of
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.modes import MODES, settings_of
 from estimator_kit.errors import ConfigError
-from feature_specs.files import copies, stores
-
-_DEFAULT = os.path.join("~", ".cache", "estimator_kit", "copies")
+from feature_specs.files import copies, file_systems, stores
 
 # The name of an evaluation set before its pattern.
 _SET = re.compile(r"[a-z][a-z0-9_]*=(?=[a-z0-9]+://)")
@@ -123,7 +121,7 @@ def local_flagfiles(arguments: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _root(folder: Optional[str]) -> str:
-    return os.path.expanduser(folder or _DEFAULT)
+    return os.path.expanduser(folder) if folder else file_systems.user_cache("copies")
 
 
 def _has_url(value: Any) -> bool:

@@ -22,7 +22,6 @@ from estimator_kit.result import RunResult
 from estimator_kit.training import preparation
 from estimator_kit.tuning import (
     auto,
-    cache,
     checks,
     final_test,
     page,
@@ -83,11 +82,10 @@ def _run(command: Tune, server: Optional[ForkServer], tell: Callable[[str], None
         results.write(command.run.model_dir, study, before.test, before.export, is_done=False)
     processes = command.program.processes or auto.processes_of(search)
     _log.info("%s", _plan(search, processes))
-    cached = cache.flags_of(command, search, spec)
     with until_signalled() as ended:
         loop = SearchLoop(
             study,
-            lambda claim: _start(command, claim, search, server, cached),
+            lambda claim: _start(command, claim, search, server),
             processes=processes,
             ended=ended,
             every_secs=command.program.log_every_secs,
@@ -95,7 +93,7 @@ def _run(command: Tune, server: Optional[ForkServer], tell: Callable[[str], None
         )
         loop.run()
         with study.locked():
-            return _finish(command, study, ended, server, cached, tell)
+            return _finish(command, study, ended, server, tell)
 
 
 def _plan(search: Search, processes: int) -> str:
@@ -114,13 +112,13 @@ def _plan(search: Search, processes: int) -> str:
 
 
 def _start(
-    command: Tune, claim: Claim, search: Search, server: Optional[ForkServer], more: list[str]
+    command: Tune, claim: Claim, search: Search, server: Optional[ForkServer]
 ) -> trial_process.TrialRun:
     folder = trial_dir(command.run.model_dir, claim.number)
     trial = trial_config(command, search, claim.values, folder)
     if claim.number == 0 and search.budget is not None:  # `auto` begins with the given settings.
         trial = final_test.with_test(command, trial)
-    return trial_process.TrialRun.started(trial, search, server, more)
+    return trial_process.TrialRun.started(trial, search, server)
 
 
 def _check_left(command: Tune, study: SearchStudy) -> None:
@@ -142,14 +140,14 @@ def _check_left(command: Tune, study: SearchStudy) -> None:
 
 def _finish(
     command: Tune, study: SearchStudy, ended: Signalled, server: Optional[ForkServer],
-    more: list[str], tell: Callable[[str], None],
+    tell: Callable[[str], None],
 ) -> RunResult:  # fmt: skip
     """Trains the best settings, and writes the results, unless another process has done it."""
     search, trials, best = study.search, study.trials(), study.best()
     model_dir = command.run.model_dir
     result, test, flags = RunResult(mode=command.program.mode), None, ""
     if best is not None:
-        result = results.train_best(command, search, best, ended, server, more)
+        result = results.train_best(command, search, best, ended, server)
         test = results.score_of(command, search, best, result)
         with open(os.path.join(model_dir, results.BEST), encoding="utf-8") as file:
             flags = file.read()
@@ -158,8 +156,6 @@ def _finish(
         drawn = report_page.attempt(lambda: page.write(model_dir, study, test, flags))
     is_done = not study.running()
     results.write(model_dir, study, test, result.export_path, is_done=is_done)
-    if is_done:
-        cache.remove(model_dir)
     if best is None:
         raise DataError(_nothing_succeeded(command.run, trials))
     tell(_summary(command, study, best, test, result, drawn))

@@ -143,7 +143,7 @@ def _own_input_problems(config: AllSettings) -> list[str]:
     lines = [
         f"--input_fn and --{field} do not go together. {_WHY[field]}."
         for field in fields
-        if getattr(config, field)
+        if (config.named_cache if field == "input_cache_dir" else getattr(config, field))
     ]
     if config.corrupt_data_policy != "fail":
         lines.append(
@@ -179,7 +179,7 @@ def _service_problems(config: AllSettings) -> list[str]:
             f"--noshuffle {why}, because its workers read the files in no fixed order. Remove one "
             "of the two."
         )
-    if config.input_cache_dir:
+    if config.named_cache:
         lines.append(
             f"--input_cache_dir {why}, because the workers transform the rows and keep none. "
             "Remove one of the two."
@@ -220,7 +220,7 @@ def unfit(config: AllSettings, what: str) -> list[str]:
             f"--xla=on does not go with {what}: it is for a training in one process with one "
             "device. Remove one of the two."
         )
-    if config.input_cache_dir:
+    if config.named_cache:
         lines.append(f"--input_cache_dir does not go with {what}. Remove one of the two.")
     if config.train_mix:
         lines.append(

@@ -96,7 +96,7 @@ def evaluate(command: Evaluate) -> Evaluated:
     _check_outputs(export, heads)
     lineage, kept = _extra(path, Lineage), _extra(path, Metrics)
     step = lineage.global_step if lineage is not None else None
-    if command.reading.input_cache_dir is not None:
+    if command.reading.named_cache is not None:
         _log.info("--input_cache_dir is ignored: an export reads records")
     screened = bad_data.screen(
         command.program,

@@ -1,10 +1,12 @@
-"""`--input_cache_dir`: the cache of transformed rows of one run.
+"""The cache of transformed rows of one run: `--input_cache_dir`, or a folder of the user's own.
 
-    with input_cache.opened(config, stopped=request) as cache:
+    input_cache.check(reading, spec)
+    with input_cache.opened(reading, spec) as cache:
         input_fns.eval_input_fn(spec, files, batch_size=512, cache=cache)
 
-Without the flag, the block gets None as the cache. `input_pipelines.row_cache` explains what a
-cache stores and when it is read.
+A folder that the user names must work, or the run does not start. Without the flag, the cache is
+used where it can be, and the block gets None where it cannot. `input_pipelines.row_cache` explains
+what a cache stores and when it is read.
 """
 
 from __future__ import annotations
@@ -12,16 +14,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import os
+import shutil
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from estimator_kit.config.areas.data import Data
-from estimator_kit.config.areas.program import Program
-from estimator_kit.config.areas.reading import Reading
-from estimator_kit.errors import ConfigError, Stopped
-from estimator_kit.observing.progress import ShardProgress
-from estimator_kit.result import SIGTERM
-from estimator_kit.training.hooks.stop import StopRequest
+from estimator_kit.config.areas.reading import OFF, Reading
+from estimator_kit.errors import ConfigError
+from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.reading.negatives import Negatives
@@ -31,89 +31,113 @@ from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
 
-# The size limit of a cache without --input_cache_gib.
-DEFAULT_GIB = 20.0
+_GIB = 2**30
+
+# The limits of a cache without --input_cache_gib: GiB, and a share of the free space.
+DEFAULT_GIB = 20
+_SHARE_OF_DISK = 0.1
 
 
 def check(
-    program: Program,
-    data: Data,
     reading: Reading,
     spec: FeatureSpec,
     *,
+    mixed: bool = False,
     negatives: Optional[Negatives] = None,
 ) -> None:
-    """Checks that the rows can be cached, and makes the folder if it does not exist.
+    """Checks a folder that the user names, and makes it if it does not exist.
 
     Raises:
-      ConfigError: the folder cannot be used, or a cache cannot hold the rows of this config.
+      ConfigError: the folder cannot be used, or a cache cannot hold the rows.
     """
-    if not reading.input_cache_dir:
+    folder = reading.named_cache
+    if folder is None:
         return
-    if "://" in reading.input_cache_dir:
-        raise ConfigError(
-            f"--input_cache_dir: expected a folder on a local disk, got {reading.input_cache_dir!r}"
-        )
+    if "://" in folder:
+        raise ConfigError(f"--input_cache_dir: expected a folder on a local disk, got {folder!r}")
     try:
-        # An evaluation reads no mix.
-        mixed = program.mode != "evaluate" and bool(data.train_mix)
         check_cacheable(spec, mixed=mixed, negatives=negatives)
         RowLayout.of(spec, Transform(spec))
     except ValueError as error:
         raise ConfigError(f"--input_cache_dir: {error}. Remove --input_cache_dir.") from error
     try:
-        RowCache(reading.input_cache_dir, limit=1).close()
+        RowCache(folder, limit=1).close()
     except DataError as error:
         raise ConfigError(f"--input_cache_dir: {error}") from error
 
 
 @contextlib.contextmanager
 def opened(
-    program: Program, reading: Reading, *, stopped: Optional[StopRequest] = None
+    reading: Reading,
+    spec: FeatureSpec,
+    *,
+    mixed: bool = False,
+    negatives: Optional[Negatives] = None,
+    is_alone: bool = True,
 ) -> Iterator[Optional[RowCache]]:
-    """Opens the cache of --input_cache_dir, or gives None. Logs its counts at the end.
+    """Opens the cache of a run, or gives None. Logs its counts at the end.
 
     Args:
-      program, reading: the folder and its limit.
-      stopped: on SIGTERM it makes a running transformation raise Stopped.
+      reading, spec: what is read, and how.
+      mixed: whether a training reads a mix.
+      negatives: the negative down-sampling of a training.
+      is_alone: whether this process reads all rows for itself, from files.
 
     Raises:
-      DataError: the folder cannot be used.
+      DataError: a folder that the user names cannot be used.
     """
-    if not reading.input_cache_dir:
+    cache = _opened(reading, spec, mixed, negatives, is_alone)
+    if cache is None:
         yield None
         return
+    try:
+        yield cache
+    finally:
+        cache.close()
+        counts = cache.counts
+        _log.info(
+            "input cache: %d files found, %d files transformed (%s rows stored), %d files removed",
+            counts.hits,
+            counts.misses,
+            f"{counts.rows:,}",
+            counts.evicted,
+        )
 
-    def look() -> None:
-        if stopped is not None and stopped.reason == SIGTERM:
-            raise Stopped(
-                "stopped by SIGTERM while rows were transformed for --input_cache_dir. Run the "
-                "same command again to transform the missing files."
-            )
 
-    gib = DEFAULT_GIB if reading.input_cache_gib is None else reading.input_cache_gib
-    limit = int(gib * 2**30)
-    progress = ShardProgress("input cache", "{} files", program.log_every_secs)
-    folder = reading.input_cache_dir
-    with RowCache(folder, limit=limit, check=look, on_progress=progress) as cache:
-        try:
-            yield cache
-        finally:
-            counts = cache.counts
-            _log.info(
-                "input cache: %d files found, %d files transformed (%s rows), %d files removed to "
-                "free space; %.1f s",
-                counts.hits,
-                counts.misses,
-                f"{counts.rows:,}",
-                counts.evicted,
-                counts.seconds,
-            )
+def _opened(
+    reading: Reading,
+    spec: FeatureSpec,
+    mixed: bool,
+    negatives: Optional[Negatives],
+    is_alone: bool,
+) -> Optional[RowCache]:
+    if reading.named_cache is not None:
+        return RowCache(reading.named_cache, limit=_limit(reading, reading.named_cache))
+    if reading.input_cache_dir == OFF or not is_alone:
+        return None
+    folder = file_systems.user_cache("rows")
+    try:
+        check_cacheable(spec, mixed=mixed, negatives=negatives)
+        cache = RowCache(folder, limit=_limit(reading, folder))
+        cache.rows(spec)
+    except (ValueError, OSError) as error:  # A DataError is a ValueError.
+        _log.info("transformed rows are not kept: %s", error)
+        return None
+    return cache
+
+
+def _limit(reading: Reading, folder: str) -> int:
+    """The most bytes in a cache folder."""
+    if reading.input_cache_gib is not None:
+        return int(reading.input_cache_gib * _GIB)
+    if reading.named_cache is not None:
+        return DEFAULT_GIB * _GIB
+    os.makedirs(folder, exist_ok=True)
+    kept = sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())
+    free = shutil.disk_usage(folder).free
+    return min(DEFAULT_GIB * _GIB, int(_SHARE_OF_DISK * (free + kept)))
 
 
 def summary(cache: Optional[RowCache]) -> dict[str, Any]:
     """The counts of the cache for result.json."""
-    if cache is None:
-        return {}
-    counts = dataclasses.asdict(cache.counts)
-    return {**counts, "seconds": round(cache.counts.seconds, 3)}
+    return {} if cache is None else dataclasses.asdict(cache.counts)

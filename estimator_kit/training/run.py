@@ -152,13 +152,8 @@ class Training:
         )
         for flag, paths in eval_files.items():
             check_apart(source.files, paths, flag)
-        input_cache.check(
-            self._command.program,
-            self._command.data,
-            self._command.reading,
-            spec,
-            negatives=source.negatives,
-        )
+        is_mix = bool(self._command.data.train_mix)
+        input_cache.check(self._command.reading, spec, mixed=is_mix, negatives=source.negatives)
         model_dir_lock.check_folder(self._model_dir)
         self._model.computing = Computing.of(self._command.training)
         if self._command.training.mixed_precision is not None:
@@ -433,6 +428,14 @@ class Training:
             histograms=self._command.watching.histograms,
         )
 
+    @property
+    def _reads_alone(self) -> bool:
+        """Whether this process reads all rows from files, for one device."""
+        command = self._command
+        is_single = command.cluster.strategy is None and not self._trainer.shared
+        from_files = command.service.data_service is None and command.data.input_fn is None
+        return is_single and from_files
+
     def _input(self) -> Any:
         """The input_fn from the last checkpoint on. In a cluster this start may have saved it."""
         step = reading.latest_step(self._model_dir)
@@ -456,7 +459,11 @@ class Training:
         with (
             stop_on_sigterm(request),
             input_cache.opened(
-                self._command.program, self._command.reading, stopped=request
+                self._command.reading,
+                self._spec,
+                mixed=bool(self._command.data.train_mix),
+                negatives=self._source.negatives,
+                is_alone=self._reads_alone,
             ) as cache,
             data_service.naming_the_service(self._command.service, self._command.cluster),
             explained(self._spec, files, damaged=damaged, model=self._model, cache=cache),

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Sequence
 from typing import Any, Optional
 
 from pydantic import Field, JsonValue
@@ -136,7 +135,6 @@ def best_config(command: Tune, search: Search, best: Trial, folder: str) -> Mode
     own = [each for each in settings.exporters if each not in ("best", "final", "latest")]
     changes: dict[str, Any] = {
         "report": settings.report,
-        "input_cache_dir": settings.input_cache_dir,
         "exporters": ("best", *own) if settings.exporters else (),
         "eval_files": settings.eval_files,
         "reference_models": settings.reference_models if settings.exporters else (),
@@ -174,11 +172,10 @@ def train_best(
     best: Trial,
     ended: Signalled,
     server: Optional[ForkServer] = None,
-    more: Sequence[str] = (),
 ) -> RunResult:
     """Trains the best settings in `best`, in a separate process, and goes on after a kill.
 
-    `ProgramRun` gets `server` and `more`.
+    `ProgramRun` gets `server`.
 
     Raises:
       DataError: the training failed.
@@ -193,7 +190,7 @@ def train_best(
         shutil.rmtree(folder)  # It is of another trial, which was the best one before.
     documents.write_text(flags, text)
     _log.info("%s", _what(command, config, best))
-    run = ProgramRun(None, flags, log, server, more)
+    run = ProgramRun(None, flags, log, server)
     try:
         while (code := run.status()) is None:
             if ended.wait(_INTERVAL):

@@ -15,7 +15,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Optional, Union
 
 from estimator_kit import exit_codes
@@ -59,7 +59,6 @@ class ProgramRun:
       flags: the flagfile to write.
       log: the file that gets its output.
       server: what the process is forked from. With None, it is a new one.
-      more: flags of its command line that are not in the flagfile.
     """
 
     def __init__(
@@ -68,12 +67,11 @@ class ProgramRun:
         flags: str,
         log: str,
         server: Optional[ForkServer] = None,
-        more: Sequence[str] = (),
     ):
         if config is not None:
             documents.write_text(flags, resolved_flags(config))
         self._log_path = log
-        arguments = [f"--flagfile={flags}", *more]
+        arguments = [f"--flagfile={flags}"]
         self._process: Union[ForkedProcess, subprocess.Popen[bytes]]
         if server is not None:
             self._process = server.start(arguments, log)
@@ -142,11 +140,10 @@ class TrialRun:
         config: ModelDirConfig,
         search: Search,
         server: Optional[ForkServer] = None,
-        more: Sequence[str] = (),
     ) -> TrialRun:
         """Starts the training; see `ProgramRun`."""
         flags, log = (os.path.join(config.model_dir, name) for name in (FLAGS, LOG))
-        return cls(ProgramRun(config, flags, log, server, more), config, search)
+        return cls(ProgramRun(config, flags, log, server), config, search)
 
     def evaluations(self) -> list[tuple[int, float]]:
         """The metric of each evaluation in which it is defined, with the rows before it."""

@@ -108,6 +108,15 @@ def _registered() -> set[str]:
     return {scheme.lower() for scheme in tf.io.gfile.get_registered_schemes()}
 
 
+def user_cache(name: str) -> str:
+    """A folder of the user's cache for the kit: `~/.cache/estimator_kit/<name>`.
+
+    XDG_CACHE_HOME takes the place of `~/.cache`.
+    """
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+    return os.path.join(os.path.expanduser(root), "estimator_kit", name)
+
+
 def is_local(path: str) -> bool:
     return scheme_of(path) is None
 

@@ -69,7 +69,23 @@ def shuffled_epoch(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.d
       seed: the seed of the whole training run.
       epoch: int64 scalar. Each epoch has a different order.
     """
-    windows = blocks.shuffle(BLOCK_BUFFER, seed=mixed(seed, epoch)).rebatch(WINDOW)
+    return permuted(shuffled_blocks(blocks, seed, epoch), seed, epoch)
+
+
+def shuffled_blocks(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
+    """The blocks of one epoch in a random order, which depends only on their number."""
+    return blocks.shuffle(BLOCK_BUFFER, seed=mixed(seed, epoch))
+
+
+def permuted(
+    blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor, first: int = 0
+) -> tf.data.Dataset:
+    """The rows of blocks, as tensors of up to `WINDOW` rows in a random order.
+
+    Args:
+      blocks, seed, epoch: see `shuffled_epoch`.
+      first: the number of the window in the epoch with which the blocks begin.
+    """
 
     def permute(index: tf.Tensor, rows: Any) -> Any:
         order = tf.random.experimental.stateless_shuffle(
@@ -77,7 +93,8 @@ def shuffled_epoch(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.d
         )
         return tf.nest.map_structure(lambda part: tf.gather(part, order), rows)
 
-    return windows.enumerate().map(permute, num_parallel_calls=2, deterministic=True)
+    windows = blocks.rebatch(WINDOW).enumerate(first)
+    return windows.map(permute, num_parallel_calls=2, deterministic=True)
 
 
 def mixed(seed: int, epoch: tf.Tensor) -> tf.Tensor:
@@ -86,7 +103,10 @@ def mixed(seed: int, epoch: tf.Tensor) -> tf.Tensor:
 
 
 def epochs(
-    one_epoch: OneEpoch, span: Span, empty: str = "an epoch holds no record"
+    one_epoch: OneEpoch,
+    span: Span,
+    empty: str = "an epoch holds no record",
+    rest_of: Optional[Callable[[int, int], Optional[tf.data.Dataset]]] = None,
 ) -> tf.data.Dataset:
     """One epoch after the other, without the rows that were read before.
 
@@ -94,6 +114,8 @@ def epochs(
       one_epoch: makes the dataset of an epoch (rows, like `shuffled_epoch`) from its int64 number.
       span: which rows are read.
       empty: the text of the error for an epoch without rows.
+      rest_of: makes the dataset of an epoch without its first rows from the epoch's number and
+        their number, or None if it has to read them.
 
     Raises (in the graph):
       tf.errors.InvalidArgumentError: epochs repeat without end, and an epoch has no row. Without
@@ -104,7 +126,9 @@ def epochs(
         one_epoch = never_empty(one_epoch, empty)
     if not offset:
         return span.numbers(first).flat_map(one_epoch)
-    resumed = without_first_rows(one_epoch(tf.constant(first, tf.int64)), offset)
+    resumed = rest_of(first, offset) if rest_of is not None else None
+    if resumed is None:
+        resumed = without_first_rows(one_epoch(tf.constant(first, tf.int64)), offset)
     return resumed.concatenate(span.numbers(first + 1).flat_map(one_epoch))
 
 

@@ -20,17 +20,19 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Optional, Protocol
 
+import numpy as np
 import tensorflow as tf
 
 from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
-from input_pipelines.reading import mixing, row_groups, shuffling
+from input_pipelines.reading import mixing, rest_of_epoch, row_groups, shuffling
 from input_pipelines.reading.mixing import Mix
 from input_pipelines.reading.negatives import Negatives
 from input_pipelines.reading.own_rows import OwnRows
+from input_pipelines.reading.rest_of_epoch import Blocks
 from input_pipelines.reading.selection import RowCounts, Selection
 from input_pipelines.reading.shuffling import Span, rows_of_epochs
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import file_lengths, tfrecords
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform.transforms import Transform
 
@@ -125,7 +127,14 @@ class RowSource:
         one_epoch, empty = self.epochs(self.files, shard, size)
         if self.runs:
             return row_groups.epochs(one_epoch, span, batch_size=size, empty=empty)
-        return _cut_into_batches(shuffling.epochs(one_epoch, span, empty), span, size)
+        rest_of = functools.partial(self.rest_of_epoch, *self.deal(self.files, shard))
+        return _cut_into_batches(shuffling.epochs(one_epoch, span, empty, rest_of), span, size)
+
+    def rest_of_epoch(
+        self, paths: Sequence[str], records: Shard, epoch: int, offset: int
+    ) -> Optional[tf.data.Dataset]:
+        """An epoch without its first rows, as `shuffling.epochs` needs it; None if unknown."""
+        return None
 
     def reader(self, shard: Shard) -> Callable[..., Any]:
         transform, selection = Transform(self.spec), self.selection
@@ -213,6 +222,26 @@ class Files(RowSource):
     @property
     def files(self) -> list[str]:
         return list(self.origin)
+
+    def rest_of_epoch(
+        self, paths: Sequence[str], records: Shard, epoch: int, offset: int
+    ) -> Optional[tf.data.Dataset]:
+        if self.is_selected or self.damaged or records.count > 1:
+            return None
+        blocks = [places_of(path) for path in paths]
+        known = [each for each in blocks if each is not None]
+        if len(known) < len(paths):
+            return None
+
+        def read(
+            file: tf.Tensor, path: tf.Tensor, begin: tf.Tensor, skip: tf.Tensor
+        ) -> tf.data.Dataset:
+            block = tfrecords.records_at(path, begin, tfrecords.BLOCK)
+            return block.map(lambda records: records[skip:])
+
+        return rest_of_epoch.rest(
+            known, seed=self.seed, epoch=epoch, offset=offset, shuffle=self.shuffle, read=read
+        )
 
     def only(self, files: Sequence[str], damaged: tfrecords.Damaged) -> Files:
         return dataclasses.replace(self, origin=list(files), damaged=damaged)
@@ -304,6 +333,16 @@ class OfFunction(RowSource):
 
     def identity(self) -> dict[str, Any]:
         return self.origin.identity()
+
+
+def places_of(path: str) -> Optional[Blocks]:
+    """The blocks of a TFRecord file; None if only reading it tells where they are."""
+    count, places = file_lengths.count(path), file_lengths.places(path, tfrecords.BLOCK)
+    if count is None or places is None:
+        return None
+    offsets = np.array([offset for offset, _ in places], np.int64)
+    first = tfrecords.BLOCK * np.arange(len(offsets))
+    return Blocks(path, offsets, np.minimum(count - first, tfrecords.BLOCK))
 
 
 def _cut_into_batches(rows: tf.data.Dataset, span: Span, size: int) -> tf.data.Dataset:

@@ -1,8 +1,9 @@
 """Follows the lengths of records through a file, without looking at the payloads.
 
-This serves two purposes:
+This serves three purposes:
 - `count` counts records. It takes about 0.3 s for a million of them, a tenth of what TensorFlow's
   reader needs.
+- `places` says where blocks of records begin, so that a restart can begin to read there.
 - `check` finds records that are larger than `LARGEST_RECORD` before TensorFlow reads the file. The
   reader allocates as many bytes as the length of a record says, if the checksum of the length is
   correct, even if the file is shorter. If they do not fit into memory, a signal ends the process,
@@ -25,7 +26,7 @@ from feature_specs.files import file_systems
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import file_bytes, record_scanner
 from input_pipelines.record_files.file_bytes import FileBytes
-from input_pipelines.record_files.framing import FRAME, HEADER, LARGEST_RECORD, masked
+from input_pipelines.record_files.framing import BLOCK, FRAME, HEADER, LARGEST_RECORD, masked
 
 # The most bytes that are checked, which takes about ten seconds. A byte of a GZIP file has to be
 # unpacked, and takes as long as 32 other bytes.
@@ -43,10 +44,12 @@ class _Walk(NamedTuple):
     Attributes:
       too_large: whether the length of a record is larger than `LARGEST_RECORD`.
       records: the number of records; None if a length is wrong, or the last record is incomplete.
+      places: the offset of each record whose number is divisible by the block, and its length.
     """
 
     too_large: bool
     records: Optional[int]
+    places: tuple[tuple[int, int], ...] = ()
 
 
 def count(path: str) -> Optional[int]:
@@ -61,6 +64,20 @@ def count(path: str) -> Optional[int]:
         return _looked_at(path).records or None
     except OSError:
         return None
+
+
+def places(path: str, block: int) -> Optional[tuple[tuple[int, int], ...]]:
+    """The offset and the payload's length of the first record of each block of records.
+
+    None if the file has to be read; see `count`.
+    """
+    if file_systems.scheme_of(path) is not None or file_bytes.is_gzip(path):
+        return None
+    try:
+        walk = _looked_at(path, block)
+    except OSError:
+        return None
+    return walk.places if walk.records else None
 
 
 def check(paths: Sequence[str]) -> None:
@@ -87,9 +104,9 @@ def has_too_large(path: str) -> bool:
         return False  # Reading the file reports the error.
 
 
-def _looked_at(path: str) -> _Walk:
+def _looked_at(path: str, block: int = BLOCK) -> _Walk:
     status = os.stat(path)
-    return _look(path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return _look(path, block, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _first_bad(path: str) -> str:
@@ -105,10 +122,10 @@ def _size(path: str) -> int:
 
 
 @functools.lru_cache(maxsize=2**16)
-def _look(path: str, inode: int, size: int, *times: int) -> _Walk:
+def _look(path: str, block: int, inode: int, size: int, *times: int) -> _Walk:
     del inode, times  # Parts of the key.
     if file_bytes.is_gzip(path):
-        return _walk(_unpacked(FileBytes(path)))
+        return _walk(_unpacked(FileBytes(path)), block)
     with open(path, "rb", buffering=0) as file:
 
         def at(offset: int, length: int = _CHUNK) -> bytes:
@@ -117,7 +134,7 @@ def _look(path: str, inode: int, size: int, *times: int) -> _Walk:
             file.seek(offset)
             return file.read(length)
 
-        return _walk(at)
+        return _walk(at, block)
 
 
 def _unpacked(data: FileBytes) -> Callable[..., bytes]:
@@ -136,15 +153,16 @@ def _unpacked(data: FileBytes) -> Callable[..., bytes]:
     return at
 
 
-def _walk(at: Callable[..., bytes]) -> _Walk:
+def _walk(at: Callable[..., bytes], block: int) -> _Walk:
     """Follows lengths up to one whose checksum is wrong, where TensorFlow's reader also stops."""
     offset = records = 0
+    places: list[tuple[int, int]] = []
     checksums: dict[int, int] = {}  # Most records of a file have one of a few lengths.
     while True:
         piece = at(offset)
         place, last = 0, len(piece) - HEADER
         if last < 0:
-            return _Walk(False, None if piece else records)
+            return _Walk(False, None if piece else records, tuple(places))
         while place <= last:
             length, checksum = _header_at(piece, place)
             if checksums.get(length) != checksum:
@@ -156,6 +174,8 @@ def _walk(at: Callable[..., bytes]) -> _Walk:
             end = place + FRAME + length
             if end > len(piece) and not at(offset + end - 1, 1):
                 return _Walk(False, None)
+            if records % block == 0:
+                places.append((offset + place, length))
             records += 1
             place = end
         offset += place

@@ -35,6 +35,10 @@ from input_pipelines.errors import DataError
 HEADER = 12
 FRAME = 16
 
+# Records in a block: large enough to make tf.data's per-element cost vanish, small enough to
+# shuffle and to keep in memory (a few MB).
+BLOCK = 1024
+
 # The most bytes of a record's payload, and of a line of a table. A reader holds a whole record in
 # memory, and a few hundred bytes of GZIP can stand for any number of equal bytes.
 LARGEST_RECORD = 64 * 2**20

@@ -11,26 +11,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Optional
+from typing import Optional, Union
 
 import numpy as np
 import tensorflow as tf
 
 from input_pipelines.eager import as_written
 from input_pipelines.errors import DataError
-from input_pipelines.record_files import file_bytes, file_lengths, record_scanner
+from input_pipelines.record_files import file_bytes, file_lengths, framing, record_scanner
 from input_pipelines.record_files.framing import FRAME, LARGEST_RECORD
 from input_pipelines.record_files.sharding import Shard
 
-# Records in a block: large enough to make tf.data's per-element cost vanish, small enough to
-# shuffle and to keep in memory (a few MB).
-BLOCK = 1024
+BLOCK = framing.BLOCK
 
 # The number of records at the start of a file that a run checks before it begins.
 _FIRST = 64
 
 # The number of files that are read at the same time, so that a shuffle window mixes their rows.
 OPEN_FILES = 16
+
+# The bytes that are read at a time where a restart begins; the default of TFRecordDataset.
+_BUFFER = 256 * 1024
 
 # The errors that reading a damaged file raises.
 READ_ERRORS = (
@@ -70,15 +71,13 @@ def blocks(
       damaged: the files of which only the good records are read. Any other damaged file raises one
         of `READ_ERRORS` while it is read; `corruption` says where the file is damaged.
     """
-    read = _reader(damaged)
 
-    def part(*file: tf.Tensor) -> tf.data.Dataset:
-        of_file = read(*file)
+    def part(index: tf.Tensor, of_file: tf.data.Dataset) -> tf.data.Dataset:
         if shard.count > 1:
             of_file = dealt(numbered(of_file), shard).map(lambda block, _: block)
         return cut(of_file) if cut is not None else of_file
 
-    return of_files(_named(files, damaged), len(files), part, interleaved=interleaved)
+    return each_file(files, part, interleaved=interleaved, damaged=damaged)
 
 
 @as_written
@@ -98,17 +97,49 @@ def numbered_blocks(
     depend on the shard. In a damaged file only the records that are read are numbered. So numbers
     are the same at each reading, as long as the same records are skipped.
     """
-    read = _reader(damaged)
+    named = list(files) if names is None else [names[path] for path in files]
+    shown = tf.constant(named, tf.string)
 
-    def part(file: tuple[tf.Tensor, ...], name: tf.Tensor) -> tf.data.Dataset:
-        of_file = numbered(read(*file))
+    def part(index: tf.Tensor, of_file: tf.data.Dataset) -> tf.data.Dataset:
+        of_file = numbered(of_file)
         if shard.count > 1:
             of_file = dealt(of_file, shard)
-        return of_file.map(lambda block, numbers: (block, name, numbers))
+        return of_file.map(lambda block, numbers: (block, shown[index], numbers))
 
-    shown = list(files) if names is None else [names[path] for path in files]
-    named = tf.data.Dataset.zip((_named(files, damaged), tf.data.Dataset.from_tensor_slices(shown)))
-    return of_files(named, len(files), part, interleaved=interleaved)
+    return each_file(files, part, interleaved=interleaved, damaged=damaged)
+
+
+@as_written
+def each_file(
+    files: Sequence[str],
+    part: Callable[[tf.Tensor, tf.data.Dataset], tf.data.Dataset],
+    *,
+    interleaved: bool,
+    damaged: Damaged = NO_DAMAGE,
+) -> tf.data.Dataset:
+    """`part(index, blocks)` of one file after the other, or of several files in turn.
+
+    Args:
+      files, interleaved, damaged: see `blocks`.
+      part: a function from the int64 number of a file and the dataset of all its blocks to what is
+        read of it.
+    """
+    read = _reader(damaged)
+    named = _named(files, damaged).enumerate()
+    return of_files(
+        named, len(files), lambda index, file: part(index, read(*file)), interleaved=interleaved
+    )
+
+
+def records_at(path: tf.Tensor, offset: tf.Tensor, count: Union[int, tf.Tensor]) -> tf.data.Dataset:
+    """One element: up to `count` records from an offset of a file that is not compressed."""
+    records = tf.data.experimental.from_variant(
+        tf.raw_ops.TFRecordDatasetV2(
+            filenames=path, compression_type="", buffer_size=_BUFFER, byte_offsets=offset
+        ),
+        tf.TensorSpec([], tf.string),
+    )
+    return records.take(count).batch(count)
 
 
 def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:

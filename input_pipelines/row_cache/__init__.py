@@ -1,11 +1,13 @@
 """Transformed rows on a local disk, for later epochs and later runs: `--input_cache_dir`.
 
     folder          the cached shards in a folder; their names; the size limit; several runs at once
-    shards          packs transformed rows into a few dense tensors; writes and reads one shard
+    shards          packs transformed rows into a few dense tensors, and blocks of them into records
+    writer          writes shards in a thread, beside a training
+    rows            datasets of packed rows: from the cache where they are, or from records
     cache           combines all of this for `input_fns`
 
-A shard is transformed once, before the first epoch that reads it. Later epochs and runs read it
-without parsing records. Rows come in the same order and the same batches as without the cache. The
+A shard is transformed in the first epoch that reads it. Later epochs and runs read it without
+parsing records. Rows come in the same order and the same batches as without the cache. The
 name of a cached shard depends only on its content. If a shard, a vocabulary, a spec or a version
 changes, the name changes too, and the shard is transformed again.
 

@@ -1,60 +1,39 @@
 """The cache of transformed rows, as an input_fn uses it.
 
     with RowCache("/ssd/rows", limit=20 * 2**30) as cache:
-        rows = cache.rows(spec, files)          # Transforms the files that are not cached yet.
-        blocks = rows.blocks(interleaved=True)  # Packed rows, block by block.
+        rows = cache.rows(spec)
+        blocks = rows.blocks(files, interleaved=True)   # Packed rows, block by block.
         batches = blocks.rebatch(512).map(rows.layout.unpack)
 
-`rows` can be called anywhere, also while an Estimator builds a graph, because it works eagerly in
-separate threads. It never returns old rows of a file that has changed. If a file changes while the
-run reads from the cache, the run does not notice.
+Each time that a file is opened, its rows come from the cache if they are there. Otherwise they are
+transformed, and stored beside the training (`writer`). So the first epoch is as fast as without a
+cache, and a run never fails because its rows cannot be stored. Either way the rows come in the
+same blocks, and have the same bits. Old rows of a file that has changed are never returned. If a
+file changes while the run reads from the cache, the run does not notice.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import errno
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
-import numpy as np
 import tensorflow as tf
 
 from feature_specs.spec import FeatureSpec
-from input_pipelines.errors import DataError, cores
+from input_pipelines.errors import DataError
 from input_pipelines.reading.negatives import Negatives
-from input_pipelines.reading.selection import Selection
 from input_pipelines.reading.shuffling import OneEpoch
 from input_pipelines.reading.sources import Cut, Files
 from input_pipelines.record_files.sharding import Shard
-from input_pipelines.record_files.tfrecords import NO_DAMAGE, Damaged
 from input_pipelines.row_cache import folder, shards
-from input_pipelines.row_cache.folder import CacheFolder, CacheFull, Digests
-from input_pipelines.row_cache.shards import RowLayout
-from input_pipelines.transform.transforms import Transform
+from input_pipelines.row_cache.folder import CacheFolder, Digests
+from input_pipelines.row_cache.rows import CachedRows
+from input_pipelines.row_cache.writer import Block, ShardWriter
 
 _log = logging.getLogger("estimator_kit")
-
-
-@dataclasses.dataclass(frozen=True)
-class CachedRows:
-    """The rows of some files, packed.
-
-    Attributes:
-      paths: the cached shards, in the order of the files.
-      layout: how their rows are packed.
-    """
-
-    paths: tuple[str, ...]
-    layout: RowLayout
-
-    def blocks(self, *, interleaved: bool) -> tf.data.Dataset:
-        """Packed blocks of rows: the same rows in the same order as without the cache."""
-        return shards.read(self.paths, self.layout, interleaved=interleaved)
 
 
 @dataclasses.dataclass
@@ -62,18 +41,16 @@ class CacheCounts:
     """What a run found in the cache, for result.json.
 
     Attributes:
-      hits: shards that were in the cache.
-      misses: shards that were not in the cache and were transformed.
-      rows: the rows of the shards that were transformed.
-      evicted: shards that were removed to make room.
-      seconds: the time for searching and transforming.
+      hits: files whose rows were in the cache.
+      misses: files whose rows were transformed.
+      rows: the rows that were stored.
+      evicted: shards that were removed to make room, or because nobody had used them for long.
     """
 
     hits: int = 0
     misses: int = 0
     rows: int = 0
     evicted: int = 0
-    seconds: float = 0.0
 
 
 class RowCache:
@@ -83,9 +60,6 @@ class RowCache:
       folder: a folder on a local disk; created if it does not exist.
       limit: the most bytes of all cached shards together. Shards that were used longest ago are
         removed first.
-      check: called now and then while rows are transformed. It stops the work by raising an error.
-      on_progress: called with the number of rows that were transformed since the last call, of
-        files that are done, and of files to do. Calls never overlap.
 
     Attributes:
       counts: what was found in the cache.
@@ -94,21 +68,15 @@ class RowCache:
       DataError: the folder cannot be used.
     """
 
-    def __init__(
-        self,
-        folder: str,
-        *,
-        limit: int,
-        check: Optional[Callable[[], None]] = None,
-        on_progress: Callable[[int, int, int], None] = lambda rows, done, files: None,
-    ):
+    def __init__(self, folder: str, *, limit: int):
         self.counts = CacheCounts()
-        self._on_progress = on_progress
-        self._check = check or (lambda: None)
         self._name = folder
+        self._limit = limit
         self._used: dict[str, str] = {}
-        self._rows_by_key: dict[Any, CachedRows] = {}
+        self._files: dict[tuple[str, str], bool] = {}  # Whether rows were in the cache at first.
+        self._rows: dict[str, CachedRows] = {}
         self._lock = threading.Lock()
+        self._warned = False
         try:
             self._folder = CacheFolder(folder, limit=limit)
             self._digests = Digests(self._folder.path / ".digests")
@@ -118,77 +86,25 @@ class RowCache:
                 "folder on a local disk"
             ) from error
 
-    def rows(
-        self,
-        spec: FeatureSpec,
-        files: Sequence[str],
-        shard: Shard = Shard(),
-        *,
-        damaged: Damaged = NO_DAMAGE,
-    ) -> CachedRows:
-        """The rows of files that pass the spec's `filter`. Transforms files that are not cached.
-
-        Args:
-          spec: the feature spec.
-          files: TFRecord files.
-          shard: which records of each file are read.
-          damaged: the files of which only the good records are read.
+    def rows(self, spec: FeatureSpec) -> CachedRows:
+        """The rows of a spec's `filter`, transformed and packed.
 
         Raises:
-          DataError: the cache is full, or cannot be written.
           ValueError: rows of the spec cannot be cached; see `RowLayout`.
-          tf.errors.OpError: a record is bad; the same error as without the cache.
         """
-        key = (folder.of_rows(spec), tuple(files), shard, tuple(sorted(damaged.items())))
+        check_cacheable(spec)
+        of_rows = folder.of_rows(spec)
         with self._lock:
-            if key not in self._rows_by_key:
-                self._rows_by_key[key] = self._rows(spec, files, shard, damaged)
-            return self._rows_by_key[key]
-
-    def _rows(
-        self, spec: FeatureSpec, files: Sequence[str], shard: Shard, damaged: Damaged
-    ) -> CachedRows:
-        begin = time.monotonic()
-        # A new thread executes eagerly, even if this thread is building a graph.
-        with ThreadPoolExecutor(1) as thread:
-            maker = thread.submit(_Maker, spec, shard, damaged, self._digests).result()
-        with ThreadPoolExecutor(cores()) as threads:
-            keys_and_entries = list(threads.map(lambda path: self._find(maker, path), files))
-            missing = {
-                path: key for path, (key, entry) in zip(files, keys_and_entries) if entry is None
-            }
-            if missing:
-                _log.info(
-                    "input cache: %d of %d files are cached; transforming the other %d",
-                    len(files) - len(missing),
-                    len(files),
-                    len(missing),
-                )
-            progress = _Progress(len(missing), self._on_progress)
-            count = min(cores(), len(missing))
-            parts = [dict(list(missing.items())[i::count]) for i in range(count)]
-            new_paths: dict[str, str] = {}
-            try:
-                for some in threads.map(lambda part: self._row_paths(maker, part, progress), parts):
-                    new_paths.update(some)
-            except BaseException:
-                progress.stopped = True
-                raise
-        paths = [entry or new_paths[path] for path, (_, entry) in zip(files, keys_and_entries)]
-        self.counts.hits += len(files) - len(missing)
-        self.counts.misses += len(missing)
-        self.counts.rows += progress.rows
-        self.counts.evicted = self._folder.evicted
-        self.counts.seconds += time.monotonic() - begin
-        self._used.update(zip(paths, files))
-        return CachedRows(tuple(paths), maker.layout)
+            if of_rows not in self._rows:
+                self._rows[of_rows] = CachedRows(self, spec, of_rows)
+            return self._rows[of_rows]
 
     def remove_damaged(self) -> Optional[str]:
         """Call this after a read error. Returns a sentence if a cached shard was damaged.
 
         Removes the damaged shard, so that the next start writes it again.
         """
-        for path, source in self._used.items():
+        for path, source in list(self._used.items()):
             if not shards.is_whole(path):
                 self._folder.remove(path)
                 return (
@@ -198,8 +114,14 @@ class RowCache:
         return None
 
     def close(self) -> None:
-        """Allows other runs to remove the shards that this run used. May be called twice."""
+        """Ends writing, and allows other runs to remove the shards that this run used.
+
+        May be called twice.
+        """
+        for rows in self._rows.values():
+            rows.writer.close()
         self._folder.close()
+        self.counts.evicted = self._folder.evicted
 
     def __enter__(self) -> RowCache:
         return self
@@ -207,58 +129,43 @@ class RowCache:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _find(self, maker: _Maker, path: str) -> tuple[str, Optional[str]]:
-        self._check()
-        try:
-            key = maker.key(path)  # This writes the digest into the folder.
-            return key, self._folder.find(key)
-        except OSError as error:
-            raise self._cannot_use(error) from error
+    def found(self, source: str, key: str) -> Optional[str]:
+        """The path of the rows of a file, or None."""
+        path = self._folder.find(key)
+        with self._lock:
+            # A file whose rows this run has stored counts as what it was at first.
+            self._files.setdefault((source, key), path is not None)
+            self.counts.hits = sum(self._files.values())
+            self.counts.misses = len(self._files) - self.counts.hits
+            if path is not None:
+                self._used[path] = source
+        return path
 
-    def _row_paths(
-        self, maker: _Maker, keys: Mapping[str, str], progress: _Progress
-    ) -> dict[str, str]:
-        """Transforms the files in `keys`, and returns the path of each file's rows."""
-        row_paths: dict[str, str] = {}
+    def digest(self, path: str) -> str:
+        return self._digests.of(path)
 
-        def add(path: str, blocks: Iterable[list[np.ndarray]]) -> None:
-            def write(unfinished: str) -> None:
-                before = 0
-                for rows in shards.write(unfinished, blocks, layout=maker.layout):
-                    self._check()
-                    progress.add(rows - before)
-                    before = rows
-                if maker.key(path) != keys[path]:
-                    raise DataError(
-                        f"{path} changed while its rows were transformed for the input cache. "
-                        "Start again when the file is complete"
-                    )
-                progress.done()
+    def writer(self, to_records: Callable[[Block], list[bytes]]) -> ShardWriter:
+        """A writer of rows into this cache, in the records of their blocks."""
+        return ShardWriter(
+            self._folder,
+            limit=self._limit,
+            to_records=to_records,
+            added=self._added,
+            warn=self._warn,
+        )
 
-            row_paths[path] = self._folder.add(keys[path], write)
+    def _added(self, path: str, source: str, rows: int) -> None:
+        with self._lock:
+            self.counts.rows += rows
 
-        try:
-            for path, blocks in maker.packed_by_file(list(keys)):
-                add(path, blocks)
-            for path in keys:
-                if path not in row_paths:
-                    add(path, [])  # The file has no records.
-        except CacheFull as error:
-            raise DataError(
-                f"the input cache {self._name} is too small: {error}. Allow more "
-                "(--input_cache_gib), or train without a cache"
-            ) from error
-        except (OSError, tf.errors.ResourceExhaustedError) as error:
-            raise self._cannot_use(error) from error
-        return row_paths
-
-    def _cannot_use(self, error: Exception) -> DataError:
-        if not isinstance(error, OSError) or error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return DataError(
-                f"the disk of the input cache {self._name} is full. Free some space, lower the "
-                "limit of the cache (--input_cache_gib), or train without a cache"
+    def _warn(self, problem: str) -> None:
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "input cache %s: %s. The run goes on, but stores no more transformed rows",
+                self._name,
+                problem,
             )
-        return DataError(f"the input cache {self._name} cannot be used: {error}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -283,15 +190,24 @@ class Cached(Files):
         return cls(**values, cache=cache)
 
     def open(self, paths: Sequence[str], records: Shard, cut: Cut) -> OneEpoch:
-        rows = self._rows(paths, records)
-        return lambda _: rows.blocks(interleaved=self.shuffle)
+        rows = self._rows.epoch(paths, records, interleaved=self.shuffle, damaged=self.damaged)
+        return lambda _: rows()
+
+    def rest_of_epoch(
+        self, paths: Sequence[str], records: Shard, epoch: int, offset: int
+    ) -> Optional[tf.data.Dataset]:
+        return self._rows.rest_of_epoch(
+            paths, records, damaged=self.damaged,
+            seed=self.seed, epoch=epoch, offset=offset, shuffle=self.shuffle,
+        )  # fmt: skip
 
     def reader(self, shard: Shard) -> Callable[..., Any]:
-        return self._rows(*self.deal(self.files, shard)).layout.unpack
+        return self._rows.layout.unpack
 
-    def _rows(self, paths: Sequence[str], records: Shard) -> CachedRows:
+    @property
+    def _rows(self) -> CachedRows:
         assert self.cache is not None
-        return self.cache.rows(self.spec, paths, records, damaged=self.damaged)
+        return self.cache.rows(self.spec)
 
 
 def check_cacheable(
@@ -304,64 +220,3 @@ def check_cacheable(
         raise ValueError("the rows of a mix (--train_mix) are taken one by one from its parts")
     if negatives is not None:
         raise ValueError("each epoch keeps different negatives (--keep_negatives)")
-
-
-class _Maker:
-    """Computes the keys and rows of files. Make it where TensorFlow executes eagerly."""
-
-    def __init__(self, spec: FeatureSpec, shard: Shard, damaged: Damaged, file_digests: Digests):
-        self._digests = file_digests
-        self._rows = folder.of_rows(spec)
-        self._shard = shard
-        self._damaged = damaged
-        self._selection = Selection(spec)
-        self._transform = Transform(spec)
-        self.layout = RowLayout.of(spec, self._transform)
-        if folder.of_rows(spec) != self._rows:
-            raise DataError("a vocabulary file of the spec changed while it was read. Start again")
-
-    def key(self, path: str) -> str:
-        # A file that is known to be damaged is read in another way, even if no record is skipped.
-        left_out = self._damaged.get(path)
-        content = self._digests.of(path)
-        return folder.of_shard(self._rows, path, content, self._shard, left_out)
-
-    def packed_by_file(
-        self, files: Sequence[str]
-    ) -> Iterator[tuple[str, Iterator[list[np.ndarray]]]]:
-        return shards.packed_by_file(
-            files,
-            selection=self._selection,
-            shard=self._shard,
-            damaged={path: self._damaged[path] for path in files if path in self._damaged},
-            pack=lambda block: self.layout.pack(*self._transform.features_and_labels(block)),
-            layout=self.layout,
-        )
-
-
-class _Progress:
-    """Counts the rows that several threads transform, and reports them."""
-
-    def __init__(self, files: int, report: Callable[[int, int, int], None]):
-        self.rows = 0
-        self.stopped = False
-        self._files = files
-        self._report = report
-        self._done = 0
-        self._lock = threading.Lock()
-
-    def add(self, rows: int) -> None:
-        with self._lock:
-            if self.stopped:
-                raise _Ended
-            self.rows += rows
-            self._report(rows, self._done, self._files)
-
-    def done(self) -> None:
-        with self._lock:
-            self._done += 1
-            self._report(0, self._done, self._files)
-
-
-class _Ended(Exception):
-    """Another file could not be transformed."""

@@ -2,16 +2,20 @@
 
 An entry is one file, `<key>-<bytes>.rows`. It is written under another name and then renamed. An
 entry whose size differs from the size in its name is not used. If room is needed, the entry that
-was used longest ago is removed, but never an entry that a living run uses. Each run holds a
-*lease*: a file with the keys that it uses, with a lock (`flock`). The system releases the lock when
-the run ends, however it ends. The next run removes the files that a killed run left behind.
+was used longest ago is removed, and any entry after 30 days without use, but never an entry that a
+living run uses. Each run holds a *lease*: a file with the keys that it uses, with a lock (`flock`).
+The system releases the lock when the run ends, however it ends. The next run removes the files that
+a killed run left behind.
 
     folder = CacheFolder("/ssd/rows", limit=20 * 2**30)
-    path = folder.find(key) or folder.add(key, write)
+    path = folder.find(key)
+    if path is None:
+        unfinished = folder.unfinished(key)      # Write this file.
+        path = folder.add(key, unfinished)
     folder.close()
 
-The folder must be on a local disk, where `flock` and renaming are reliable. Several threads may use
-one CacheFolder.
+A run finds the entries that the folder had when the run opened it, and its own. The folder must be
+on a local disk, where `flock` and renaming are reliable. Several threads may use one CacheFolder.
 
 Reading a week of data only to find that nothing has changed would take the time that the cache
 saves. The digest of a local file is remembered together with its device, inode, size, and its
@@ -39,8 +43,8 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Optional
+from collections.abc import Iterable, Iterator
+from typing import Optional
 
 import tensorflow as tf
 
@@ -54,6 +58,9 @@ _log = logging.getLogger("estimator_kit")
 
 _ENTRY = re.compile(r"([0-9a-f]{64})-(\d+)\.rows")
 _LEASE = re.compile(r"\.run-([0-9a-f]{32})")
+
+# Seconds after which an entry that nobody used is removed: 30 days.
+_KEPT = 30 * 24 * 3600
 
 
 class CacheFull(Exception):
@@ -83,7 +90,8 @@ class CacheFolder:
       limit: the most bytes of all entries together.
 
     Attributes:
-      evicted: the number of entries that this run has removed to make room.
+      evicted: the number of entries that this run has removed, to make room or because they are
+        old.
     """
 
     def __init__(self, path: str, *, limit: int):
@@ -97,55 +105,61 @@ class CacheFolder:
             # Stays open, and locked, until `close` or the end of the process.
             self._lease = (self.path / f".run-{self._run}").open("w", encoding="ascii")
             locks.lock(self._lease.fileno())
-            self._remove_what_the_dead_left()
+            self._remove_old_entries(self._used())
+            self._known = {entry.key: entry for entry in self._entries()}
 
     def find(self, key: str) -> Optional[str]:
         """The path of an entry, or None. The entry is not removed while this run lives."""
+        entry = self._known.get(key)
+        if entry is None:
+            return None
         with self._alone():
             self._hold(key)
-            for entry in self._entries(key):
-                if entry.path.stat().st_size == entry.size:
-                    os.utime(entry.path)
-                    return str(entry.path)
-                _log.warning(
-                    "%s: the size of the file differs from the size in its name. It is removed and "
-                    "written again",
-                    entry.path,
-                )
-                entry.path.unlink()
+            try:
+                size = entry.path.stat().st_size
+            except FileNotFoundError:  # Another run has removed it.
+                del self._known[key]
+                return None
+            if size == entry.size:
+                os.utime(entry.path)
+                return str(entry.path)
+            _log.warning(
+                "%s: the size of the file differs from the size in its name. It is removed and "
+                "written again",
+                entry.path,
+            )
+            del self._known[key]
+            entry.path.unlink()
         return None
 
-    def add(self, key: str, write: Callable[[str], Any]) -> str:
-        """Calls `write(path)` to write an entry, and returns the final path of the entry.
+    def unfinished(self, key: str) -> str:
+        """The path of a new file for an entry. If this run ends before `add`, it is removed."""
+        with self._alone():
+            self._hold(key)
+        # Two source files of a run may be equal, and their rows may be written at the same time.
+        return str(self.path / f".{self._run}-{key}-{uuid.uuid4().hex}")
 
-        If `write` raises an error, the unfinished file is removed.
+    def add(self, key: str, unfinished: str) -> str:
+        """Makes a complete file an entry, and returns its final path.
 
         Raises:
           CacheFull: the entry does not fit in addition to the entries that living runs use.
         """
+        staged.sync(unfinished)
+        size = os.stat(unfinished).st_size
+        entry = _Entry(self.path / f"{key}-{size}.rows", key, size)
         with self._alone():
-            self._hold(key)
-        # Two source files of a run may be equal, and two threads may write their rows.
-        unfinished = self.path / f".{self._run}-{key}-{uuid.uuid4().hex}"
-        try:
-            write(str(unfinished))
-            staged.sync(str(unfinished))
-            size = unfinished.stat().st_size
-            entry = self.path / f"{key}-{size}.rows"
-            with self._alone():
-                if not entry.exists():  # Another run may have written it in the meantime.
-                    self._make_room(size)
-                staged.rename(str(unfinished), str(entry))
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                unfinished.unlink()
-            raise
-        return str(entry)
+            if not entry.path.exists():  # Another run may have written it in the meantime.
+                self._make_room(size)
+            staged.rename(unfinished, str(entry.path))
+            self._known[key] = entry
+        return str(entry.path)
 
     def remove(self, path: str) -> None:
         """Removes an entry that turned out to be damaged."""
         # The whole folder may have been removed.
         with contextlib.suppress(FileNotFoundError), self._alone():
+            self._known = {k: e for k, e in self._known.items() if str(e.path) != path}
             os.unlink(path)
 
     def close(self) -> None:
@@ -173,14 +187,20 @@ class CacheFolder:
                 f"limit is {self._limit:,}"
             )
 
+    def _remove_old_entries(self, used: set[str]) -> None:
+        oldest = time.time() - _KEPT
+        for entry in self._entries():
+            if entry.key not in used and entry.path.stat().st_mtime < oldest:
+                entry.path.unlink()
+                self.evicted += 1
+
     def _hold(self, key: str) -> None:
         """Protects an entry, existing or future, as long as this run lives."""
         self._lease.write(f"{key}\n")
         self._lease.flush()
 
-    def _entries(self, key: str = "") -> list[_Entry]:
-        names = (name for name in os.listdir(self.path) if name.startswith(key))
-        matches = filter(None, map(_ENTRY.fullmatch, names))
+    def _entries(self) -> list[_Entry]:
+        matches = filter(None, map(_ENTRY.fullmatch, os.listdir(self.path)))
         return [_Entry(self.path / name[0], name[1], int(name[2])) for name in matches]
 
     def _used(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""Packs transformed rows into a few tensors, writes them as a cached shard, and reads them again.
+"""Packs transformed rows into a few tensors, and stores blocks of them in a file.
 
 In tf.data, each tensor of each element has a cost. With forty columns this cost is larger than the
 cost of their bytes in shuffling and batching. So all numbers of one type become one matrix, with
@@ -6,18 +6,18 @@ ids as int32 if a column's size allows it. Each list becomes one string in each 
 its values. Unpacking returns exactly the packed values, to the last bit.
 
     layout = RowLayout.of(spec, Transform(spec))
-    features, labels = layout.unpack(*layout.pack(features, labels))    # In a graph or eagerly.
+    matrices, lists = layout.pack(features, labels)         # In a graph or eagerly.
+    features, labels = layout.unpack(*matrices, *(bytes of lists))
 
 A cached shard is a TFRecord file. For each block of rows it has one record for each matrix of the
 layout (the bytes of its numbers, little endian) and one record for each list (a serialized string
-tensor). The checksums of TFRecord protect them.
+tensor): `to_records` and `from_records`. The checksums of TFRecord protect them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -25,12 +25,13 @@ import tensorflow as tf
 
 from feature_specs.spec import FeatureSpec
 from input_pipelines.eager import as_written
-from input_pipelines.errors import cores
-from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import tfrecords
-from input_pipelines.record_files.sharding import Shard
-from input_pipelines.record_files.tfrecords import Damaged
 from input_pipelines.transform.transforms import Transform, raw_feature
+
+
+def is_plain(spec: FeatureSpec) -> bool:
+    """Whether a `RowLayout` can surely store all rows of a spec. Else, only making it tells."""
+    is_nested = any(feature.nested for feature in spec.features.values())
+    return not (spec.raw or spec.sequence_examples or is_nested)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,6 +51,11 @@ class _Field:
     @property
     def is_list(self) -> bool:
         return isinstance(self.spec, tf.RaggedTensorSpec)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether a row has one number, as [rows]. Only for fields that are not lists."""
+        return bool(self.spec.shape.rank == 1)
 
     @property
     def width(self) -> int:
@@ -77,12 +83,20 @@ class RowLayout:
             *(_field(name, features[name], _ids(spec, name)) for name in sorted(features)),
             *(_field(name, labels[name], None) for name in sorted(labels)),
         ]
-        # The fields of each matrix, by (stored type, type after unpacking).
-        self._matrices: dict[tuple[tf.DType, tf.DType], list[_Field]] = {}
+        # The fields of each matrix, by (stored type, type after unpacking, whether a row has one
+        # number without a dimension of its own).
+        self._matrices: dict[tuple[tf.DType, tf.DType, bool], list[_Field]] = {}
         for field in self._fields:
             if not field.is_list:
-                self._matrices.setdefault((field.stored, field.spec.dtype), []).append(field)
+                key = field.stored, field.spec.dtype, field.is_scalar
+                self._matrices.setdefault(key, []).append(field)
         self._lists = [f for f in self._fields if f.is_list]
+
+    @classmethod
+    def of_rows(cls, spec: FeatureSpec, features: Any, labels: Any) -> RowLayout:
+        """The layout of the result of `Transform.features_and_labels`."""
+        rows = [tf.nest.map_structure(_any_number, part) for part in (features, labels)]
+        return cls(spec, tuple(rows))
 
     @classmethod
     def of(cls, spec: FeatureSpec, transform: Transform) -> RowLayout:
@@ -95,7 +109,7 @@ class RowLayout:
         """The type and the width of each matrix. `lists` string tensors follow the matrices."""
         return [
             (stored, sum(field.width for field in fields))
-            for (stored, _), fields in self._matrices.items()
+            for (stored, *_), fields in self._matrices.items()
         ]
 
     @property
@@ -103,33 +117,88 @@ class RowLayout:
         """How many columns are lists."""
         return len(self._lists)
 
-    def pack(self, features: Any, labels: Any) -> tuple[Any, ...]:
+    @property
+    def records(self) -> int:
+        """How many records a stored block has."""
+        return len(self._matrices) + len(self._lists)
+
+    def pack(self, features: Any, labels: Any) -> tuple[list[tf.Tensor], list[tf.RaggedTensor]]:
         """A matrix for each of `packed`, and the lists unchanged; then use `list_bytes` on them."""
         parts = dict(zip(self._fields, tf.nest.flatten((features, labels))))
         matrices = []
-        for (stored, _), fields in self._matrices.items():
-            columns = [tf.reshape(parts[field], [-1, field.width]) for field in fields]
-            matrices.append(tf.cast(tf.concat(columns, axis=1), stored))
-        return (*matrices, *(parts[field] for field in self._lists))
+        for (stored, _, are_scalars), fields in self._matrices.items():
+            columns = [parts[field] for field in fields]
+            if are_scalars:
+                matrix = tf.stack(columns, axis=1)
+            else:
+                matrix = tf.concat([_flat(column) for column in columns], axis=1)
+            matrices.append(tf.cast(matrix, stored))
+        return matrices, [parts[field] for field in self._lists]
 
     def unpack(self, *packed: tf.Tensor) -> Any:
         """Turns matrices and strings back into the `(features, labels)` of the transform."""
         parts: dict[_Field, Any] = {}
-        for ((_, dtype), fields), matrix in zip(self._matrices.items(), packed):
-            widths = [field.width for field in fields]
-            for field, part in zip(fields, tf.split(tf.cast(matrix, dtype), widths, axis=1)):
-                parts[field] = tf.reshape(part, [-1, *field.spec.shape[1:]])
+        for ((_, dtype, are_scalars), fields), matrix in zip(self._matrices.items(), packed):
+            matrix = tf.cast(matrix, dtype)
+            if are_scalars:
+                parts.update(zip(fields, tf.unstack(matrix, len(fields), axis=1)))
+                continue
+            for field, part in zip(fields, tf.split(matrix, [f.width for f in fields], axis=1)):
+                has_one = field.spec.shape.rank == 2
+                parts[field] = part if has_one else tf.reshape(part, [-1, *field.spec.shape[1:]])
         for field, rows in zip(self._lists, packed[len(self._matrices) :]):
             parts[field] = _list(rows, field.stored)
         return tf.nest.pack_sequence_as(self._element, [parts[field] for field in self._fields])
 
+    def to_records(self, packed: Sequence[np.ndarray]) -> list[bytes]:
+        """The records of a block of packed rows."""
+        matrices, lists = packed[: len(self._matrices)], packed[len(self._matrices) :]
+        return [
+            *(np.ascontiguousarray(matrix).tobytes() for matrix in matrices),
+            *(tf.io.serialize_tensor(rows).numpy() for rows in lists),
+        ]
 
-def list_bytes(values: Any) -> np.ndarray:
-    """The bytes of each row of a ragged tensor, object [rows], for `RowLayout.unpack`."""
-    flat = values.flat_values.numpy()
+    def from_records(self, records: tf.Tensor) -> list[tf.Tensor]:
+        """The packed rows of the records of a block, string [`self.records`]."""
+        packed = self.packed
+        matrices = [
+            tf.reshape(tf.io.decode_raw(records[i], dtype), [-1, width])
+            for i, (dtype, width) in enumerate(packed)
+        ]
+        lists = [
+            tf.ensure_shape(tf.io.parse_tensor(records[len(packed) + i], tf.string), [None])
+            for i in range(self.lists)
+        ]
+        return [*matrices, *lists]
+
+
+def _any_number(values: Any) -> Any:
+    """The spec of a batch of values, with any number of rows."""
+    if isinstance(values, tf.RaggedTensor):
+        shape, rank = [None, *values.shape[1:]], values.ragged_rank
+        return tf.RaggedTensorSpec(shape, values.dtype, rank, values.row_splits.dtype)
+    return tf.TensorSpec([None, *values.shape[1:]], values.dtype)
+
+
+def _flat(column: tf.Tensor) -> tf.Tensor:
+    """A column [rows, ...] as [rows, numbers]."""
+    if column.shape.rank == 2:
+        return column
+    return tf.reshape(column, [-1, int(np.prod(column.shape[1:], dtype=np.int64))])
+
+
+def list_bytes(flat: np.ndarray, splits: np.ndarray) -> np.ndarray:
+    """The bytes of each row of a list, object [rows], for `RowLayout.unpack`.
+
+    Args:
+      flat: the values of all rows.
+      splits: the place in `flat` where each row begins, and its end.
+    """
     data = flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes()
-    ends = (values.row_splits.numpy() * flat.itemsize).tolist()
-    return np.array([data[a:b] for a, b in zip(ends, ends[1:])], object)
+    ends = (splits * flat.itemsize).tolist()
+    rows = np.empty(len(ends) - 1, object)
+    rows[:] = [data[a:b] for a, b in zip(ends, ends[1:])]
+    return rows
 
 
 def _list(rows: tf.Tensor, dtype: tf.DType) -> tf.RaggedTensor:
@@ -162,100 +231,6 @@ def _field(name: str, element: Any, ids: Optional[int]) -> _Field:
         raise ValueError(f"{_shown(name)} is a string, which the cache cannot store")
     small = element.dtype == tf.int64 and ids is not None and ids <= tf.int32.max
     return _Field(name, element, tf.int32 if small else element.dtype)
-
-
-# How many blocks are transformed together, so that fewer operations run.
-_TOGETHER = 8
-
-
-def packed_by_file(
-    files: Sequence[str],
-    *,
-    selection: Selection,
-    shard: Shard,
-    damaged: Damaged,
-    pack: Callable[[tf.Tensor], tuple[Any, ...]],
-    layout: RowLayout,
-) -> Iterator[tuple[str, Iterator[list[np.ndarray]]]]:
-    """Yields each file that has blocks, with its blocks of selected and packed rows.
-
-    Uses one dataset for all files, because setting up a dataset takes as long as reading 10,000
-    records. Read all blocks of a file before you ask for the next file.
-
-    Args:
-      files: TFRecord files.
-      selection: which of their records are kept.
-      shard, damaged: see `tfrecords.blocks`.
-      pack: a function from serialized records to `layout.pack` of their rows.
-      layout: how rows are packed.
-    """
-    blocks = tfrecords.numbered_blocks(files, shard, damaged=damaged).map(
-        as_written(lambda records, path, places: (path, selection.passing(records)))
-    )
-    together = blocks.ragged_batch(_TOGETHER)
-    packed = together.map(
-        as_written(lambda paths, some: (paths, some.row_lengths(), pack(some.flat_values))),
-        num_parallel_calls=cores(),
-        deterministic=True,
-    ).prefetch(1)
-    for path, of_file in itertools.groupby(_blocks(packed, layout), lambda block: block[0]):
-        yield path.decode(), (block for _, block in of_file)
-
-
-def _blocks(packed: tf.data.Dataset, layout: RowLayout) -> Iterator[tuple[bytes, list[np.ndarray]]]:
-    """Splits blocks that were packed together into single ones, each with the path of its file."""
-    matrices = len(layout.packed)
-    for paths, lengths, rows in packed:
-        parts = [
-            *(matrix.numpy() for matrix in rows[:matrices]),
-            *(list_bytes(values) for values in rows[matrices:]),
-        ]
-        ends = np.cumsum(lengths)
-        for path, begin, end in zip(paths.numpy(), ends - lengths, ends):
-            yield path, [part[begin:end] for part in parts]
-
-
-def write(path: str, blocks: Iterable[list[np.ndarray]], *, layout: RowLayout) -> Iterator[int]:
-    """Writes the rows of one file to `path`. Yields the number of rows so far after each block.
-
-    Args:
-      path: the file to write.
-      blocks: the file's blocks from `packed_by_file`.
-      layout: how rows are packed.
-    """
-    matrices = len(layout.packed)
-    total = 0
-    with tf.io.TFRecordWriter(path) as writer:
-        for block in blocks:
-            for matrix in block[:matrices]:
-                writer.write(matrix.tobytes())
-            for values in block[matrices:]:
-                writer.write(tf.io.serialize_tensor(values).numpy())
-            total += len(block[0])
-            yield total
-
-
-def read(paths: Sequence[str], layout: RowLayout, *, interleaved: bool) -> tf.data.Dataset:
-    """The packed blocks of some cached shards, in the order of `tfrecords.blocks`."""
-    packed = layout.packed
-
-    def block(records: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        matrices = [
-            tf.reshape(tf.io.decode_raw(records[i], dtype), [-1, width])
-            for i, (dtype, width) in enumerate(packed)
-        ]
-        lists = [
-            tf.ensure_shape(tf.io.parse_tensor(records[len(packed) + i], tf.string), [None])
-            for i in range(layout.lists)
-        ]
-        return (*matrices, *lists)
-
-    def blocks(path: tf.Tensor) -> tf.data.Dataset:
-        records = tf.data.TFRecordDataset(path)
-        return records.batch(len(packed) + layout.lists, drop_remainder=True).map(block)
-
-    files = tf.data.Dataset.from_tensor_slices(list(paths))
-    return tfrecords.of_files(files, len(paths), blocks, interleaved=interleaved)
 
 
 def is_whole(path: str) -> bool:

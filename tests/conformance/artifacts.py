@@ -439,7 +439,8 @@ class RowsOfAFile(Artifact):
         with mock.patch.object(data_scan, "scan", wraps=data_scan.scan) as scan:
             Facts(str(folder / "facts"), start.spec).of_files(paths)
         with RowCache(str(folder / "rows"), limit=2**30) as cache:
-            cache.rows(start.spec, paths)
+            for _ in cache.rows(start.spec).blocks(paths, interleaved=False):
+                pass
         assert cache.counts.misses == scan.called * len(paths)
         return "made again" if scan.called else None
 

@@ -210,7 +210,7 @@ class OfEvaluation(OfConfig):
         """The rows that are evaluated, and the metrics of their answers."""
         numbers, model, evaluated = [], self.model, self.evaluated
         with (
-            input_cache.opened(self.config, self.config) as cache,
+            input_cache.opened(self.config, self.spec) as cache,
             tf.Graph().as_default(),
             quick_session() as session,
         ):
@@ -297,10 +297,9 @@ class OfTraining(OfEvaluation):
         """The numbers of the rows that two epochs of this process read, in their order."""
         source, plan = self.source.without_bad(self.screened), self.plan
         count = sum(part.in_epochs(2) for part in plan.counts)
-        input_cache.check(
-            self.config, self.config, self.config, self.spec, negatives=source.negatives
-        )
-        with input_cache.opened(self.config, self.config) as cache:
+        known = {"negatives": source.negatives, "mixed": bool(self.config.train_mix)}
+        input_cache.check(self.config, self.spec, **known)
+        with input_cache.opened(self.config, self.spec, **known) as cache:
             batches = source.input_from(plan.position, counts=plan.counts, cache=cache)()
             real = (f for f, labels in batches if not np.any(labels.get(PADDING, False)))
             numbers = (n for features in real for n in features["number/raw"].numpy().ravel())

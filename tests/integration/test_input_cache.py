@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
-import signal
 
 import numpy as np
 import pytest
 
 import estimator_kit as ek
 from input_pipelines.record_files import writing
-from input_pipelines.row_cache import shards
 from tests.conftest import make_rows, small_run, variables
 
 TRAINED = make_rows(400)
@@ -50,7 +49,7 @@ def test_a_sliding_window_transforms_the_new_day_alone(config, ads, tmp_path):
     second = ek.run(config(train_files=tuple(days[1:]), model_dir=f"{tmp_path}/second"))
     assert found(second) == (2, 1, 100)
     without = ek.run(
-        config(train_files=tuple(days[1:]), model_dir=f"{tmp_path}/third", input_cache_dir=None)
+        config(train_files=tuple(days[1:]), model_dir=f"{tmp_path}/third", input_cache_dir="off")
     )
     assert without.input_cache == {}
     assert second.global_step == without.global_step
@@ -61,7 +60,7 @@ def test_a_sliding_window_transforms_the_new_day_alone(config, ads, tmp_path):
     assert found(ek.run(evaluated)) == (1, 0, 0)
     metrics = [
         ek.run(evaluated.model_copy(update={"input_cache_dir": folder})).metrics["loss"]
-        for folder in (evaluated.input_cache_dir, None)
+        for folder in (evaluated.input_cache_dir, "off")
     ]
     assert metrics[0] == pytest.approx(metrics[1], rel=1e-6)
 
@@ -73,7 +72,7 @@ def test_a_bad_record_is_named_as_without_the_cache(config, ads, tmp_path):
     rows[7]["price"] = float("nan")
     writing.write_examples(path, rows)
     messages = []
-    for folder in (f"{tmp_path}/cache", None):
+    for folder in (f"{tmp_path}/cache", "off"):
         with pytest.raises(ek.DataError) as error:
             ek.run(config(input_cache_dir=folder))
         messages.append(str(error.value))
@@ -102,22 +101,39 @@ def test_a_damaged_cache_is_named_and_made_anew(config, tmp_path):
 
 
 @pytest.mark.ci
-def test_sigterm_ends_a_transformation(config, ads, monkeypatch):
-    write = shards.write
+def test_without_the_flag_rows_are_kept_in_the_cache_of_the_user(config, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/user")
+    results = [
+        ek.run(config(input_cache_dir=folder, model_dir=f"{tmp_path}/{name}"))
+        for name, folder in {"cold": None, "warm": None, "without": "off"}.items()
+    ]
+    assert [found(result) for result in results[:2]] == [(0, 4, 400), (4, 0, 0)]
+    assert results[2].input_cache == {}
+    assert len(glob.glob(f"{tmp_path}/user/estimator_kit/rows/*.rows")) == 4
+    cold, warm, without = (variables(tmp_path / name) for name in ("cold", "warm", "without"))
+    for name, value in cold.items():
+        np.testing.assert_array_equal(warm[name], value, err_msg=name)
+        np.testing.assert_allclose(without[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
-    def slow(*arguments, **options):
-        for rows in write(*arguments, **options):
-            os.kill(os.getpid(), signal.SIGTERM)
-            # The handler runs in the main thread, as soon as that thread runs.
-            while signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-                pass
-            yield rows
 
-    monkeypatch.setattr(shards, "write", slow)
-    with pytest.raises(ek.Stopped, match="stopped by SIGTERM while rows were transformed"):
-        ek.run(config(train_files=(f"{ads}/day-0.tfrecord",)))
-    monkeypatch.setattr(shards, "write", write)
-    assert ek.run(config()).status == "done"
+@pytest.mark.parametrize("setting", [
+    {"keep_negatives": "click=0.5"},
+    {"train_files": (), "train_mix": ("DATA/day-*=1",)},
+    {"strategy": "mirrored"},
+])  # fmt: skip
+def test_without_the_flag_rows_that_cannot_be_kept_are_read_as_before(config, ads, setting):
+    setting = {k: tuple(t.replace("DATA", str(ads)) for t in v) if isinstance(v, tuple) else v
+               for k, v in setting.items()}  # fmt: skip
+    result = ek.run(config(input_cache_dir=None, max_steps=2, epochs=None, **setting))
+    assert result.input_cache == {}
+
+
+def test_a_home_that_cannot_be_written_is_no_problem(config, tmp_path, monkeypatch, caplog):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/file")
+    caplog.set_level("INFO", "estimator_kit")
+    assert ek.run(config(input_cache_dir=None)).input_cache == {}
+    assert f"transformed rows are not kept: [Errno 20] Not a directory: '{tmp_path}" in caplog.text
 
 
 def test_what_cannot_be_cached_is_refused(config):

@@ -17,6 +17,9 @@ from estimator_kit.config.areas.base import PositiveInt, Settings, setting
 _SHARE = re.compile(r"[0-9]*\.[0-9]+|[0-9](\.[0-9]+)?e-[0-9]+|[0-9]+(\.[0-9]+)?%")
 _EXPECTED = "a number of records, such as 10, or a share below 1, such as 0.01 or 1%"
 
+# What --input_cache_dir says to keep no rows.
+OFF = "off"
+
 CorruptDataPolicy = Literal["fail", "skip_record", "quarantine"]
 
 
@@ -44,17 +47,18 @@ class Reading(Settings):
     )
     input_cache_dir: Optional[str] = setting(
         None,
-        "Keep transformed rows in this folder on a local disk. Later epochs and later runs "
-        "read them instead of parsing the files again, in training and in evaluation. If a "
-        "file, the spec, a vocabulary or a version changes, its rows are transformed again. "
-        "Several runs can share one folder. The first run is slower, because it writes the "
-        "rows.",
+        "The folder on a local disk that keeps transformed rows, by default "
+        "~/.cache/estimator_kit/rows. Later epochs and later runs read them instead of parsing the "
+        "files again, in training and in evaluation. If a file, the spec, a vocabulary or a "
+        "version changes, its rows are transformed again. Several runs can share one folder. "
+        "off: keep nothing.",
         changes="nothing",
     )
     input_cache_gib: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = setting(
         None,
-        "The most GiB that --input_cache_dir may hold, 20 by default. To make room, the files "
-        "that were used longest ago are removed.",
+        "The most GiB that the folder of transformed rows may hold. By default 20, or a tenth of "
+        "the free space of the disk if that is less. To make room, the files that were used "
+        "longest ago are removed, and any file after 30 days without use.",
         changes="nothing",
     )
     eval_batch_size: PositiveInt = setting(
@@ -90,6 +94,11 @@ class Reading(Settings):
         return repr(share)
 
     @property
+    def named_cache(self) -> Optional[str]:
+        """The folder that the user names for transformed rows; None by default, and if off."""
+        return None if self.input_cache_dir == OFF else self.input_cache_dir
+
+    @property
     def max_bad_records(self) -> Optional[int]:
         """The most bad records, if `max_bad` is their number."""
         return int(self.max_bad) if self.max_bad is not None and self.max_bad.isdecimal() else None
@@ -109,11 +118,8 @@ def problems(reading: Reading) -> list[str]:
             "--max_bad is a limit for --corrupt_data_policy=skip_record or quarantine, but the "
             "policy fail stops at the first bad record. Choose another policy, or remove --max_bad."
         )
-    if reading.input_cache_gib is not None and reading.input_cache_dir is None:
-        lines.append(
-            "--input_cache_gib is a limit of --input_cache_dir, which is missing. Give the folder "
-            "too."
-        )
+    if reading.input_cache_gib is not None and reading.input_cache_dir == OFF:
+        lines.append("--input_cache_gib limits a cache, but --input_cache_dir=off. Remove one.")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.\-]*", reading.eval_name):
         lines.append(
             "--eval_name: expected letters, digits, _, - and ., because files get this name, "

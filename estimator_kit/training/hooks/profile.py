@@ -35,8 +35,7 @@ _ADVICE = {
     SHUFFLING: "raise --batch_size, or store the rows in random order "
     "(--mode=convert --convert_order=shuffled) and read with --noshuffle",
     PARSING: "use more cores, raise --batch_size, list features that the model does not need under "
-    "`ignored` in the spec, cache transformed rows for later epochs and runs (--input_cache_dir), "
-    "or parse on several machines (--data_service)",
+    "`ignored` in the spec, or parse on several machines (--data_service)",
 }
 _MODEL = "the model takes longer than its input: a faster input would save at most {:.0%} of a step"
 

@@ -84,9 +84,8 @@ TWICE = "is listed twice. Remove one of them."
              "them."],
         ),
         (
-            {"input_cache_gib": 5},
-            ["--input_cache_gib is a limit of --input_cache_dir, which is missing. Give the folder "
-             "too."],
+            {"input_cache_gib": 5, "input_cache_dir": "off"},
+            ["--input_cache_gib limits a cache, but --input_cache_dir=off. Remove one."],
         ),
         (
             {"mode": "train", "eval_files": (), "eval_days": "2026-01-05"},

@@ -306,12 +306,12 @@ def test_what_else_reads_a_spec_knows_its_raw_features(document, tmp_path):
     # A cache of rows stores numbers only.
     config = small_run("data", tmp_path)(max_steps=1, input_cache_dir=str(tmp_path))
     with pytest.raises(ek.ConfigError) as error:
-        input_cache.check(config, config, config, spec)
+        input_cache.check(config, spec)
     assert str(error.value) == (
         "--input_cache_dir: feature 'city', in `raw`, is a string, which the cache cannot store. "
         "Remove --input_cache_dir."
     )
-    input_cache.check(config, config, config, feature_specs.parse({**document, "raw": ["price"]}))
+    input_cache.check(config, feature_specs.parse({**document, "raw": ["price"]}))
 
 
 def test_a_checkpoint_fits_a_spec_with_another_list(document, tmp_path):

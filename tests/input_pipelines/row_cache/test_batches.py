@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -15,8 +17,9 @@ from input_pipelines.errors import DataError
 from input_pipelines.reading.negatives import Negatives
 from input_pipelines.record_files import writing
 from input_pipelines.record_files.sharding import Shard
-from input_pipelines.row_cache import folder, shards
-from input_pipelines.row_cache.cache import CacheCounts, RowCache
+from input_pipelines.row_cache import folder, writer
+from input_pipelines.row_cache.cache import RowCache
+from input_pipelines.row_cache.writer import ShardWriter
 from tests.conftest import make_rows
 from tests.input_pipelines.inputs import training
 
@@ -49,6 +52,14 @@ def again(cache):
     """A cache for another run with the same folder."""
     cache.close()
     return RowCache(cache._name, limit=100 * MIB)
+
+
+def read(cache, spec, files):
+    """All rows of files, as a model gets them. Waits until they are stored."""
+    rows = cache.rows(spec)
+    batches = list(rows.blocks(files, interleaved=False).map(rows.layout.unpack))
+    rows.writer.close()
+    return batches
 
 
 def entries(cache):
@@ -133,7 +144,9 @@ def test_it_works_in_a_graph(spec, files, cache):
     expected = [b for _, b in input_fns.eval_input_fn(spec, files, batch_size=500)()]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = input_fns.eval_input_fn(spec, files, batch_size=500, cache=cache)()
-        _, labels = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
+        iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+        session.run([tf.compat.v1.tables_initializer(), iterator.initializer])
+        _, labels = iterator.get_next()
         for batch in expected:
             np.testing.assert_array_equal(session.run(labels["row"]), batch["row"])
 
@@ -161,50 +174,44 @@ def test_only_good_records_of_damaged_files_are_cached(spec, files, cache):
     data[12 + 5] ^= 1  # In the payload of the first record.
     with open(files[0], "wb") as file:
         file.write(data)
-    for left_out, rows in ((frozenset(), 2499), (frozenset({7}), 2498)):
+    for left_out, rows, misses in ((frozenset(), 2499, 3), (frozenset({7}), 2498, 1)):
         damaged = {files[0]: left_out}
         options = {"batch_size": 64, "seed": 3, "epochs": 1, "damaged": damaged}
-        cache.counts = CacheCounts()
-        same(
-            training(spec, files, **options, cache=cache),
-            training(spec, files, **options),
-        )
-        assert cache.counts.misses == (3 if rows == 2499 else 1)
-        assert (
-            sum(
-                len(batch["row"])
-                for _, batch in input_fns.eval_input_fn(
-                    spec, files, batch_size=99, damaged=damaged, cache=cache
-                )()
+        with again(cache) as run:
+            same(
+                training(spec, files, **options, cache=run),
+                training(spec, files, **options),
             )
-            == rows
-        )
+            assert run.counts.misses == misses
+            evaluated = input_fns.eval_input_fn(
+                spec, files, batch_size=99, damaged=damaged, cache=run
+            )
+            assert sum(len(batch["row"]) for _, batch in evaluated()) == rows
 
 
 def test_a_bad_record_leaves_nothing_behind(spec, files, cache):
     writing.write_examples(files[1], [{**make_rows(1)[0], "row": 1.0, "price": float("nan")}])
     with pytest.raises(tf.errors.InvalidArgumentError, match="price"):
-        cache.rows(spec, [files[1]])
+        read(cache, spec, [files[1]])
+    cache.close()
     assert not entries(cache)
-    assert not [name for name in os.listdir(cache._name) if name.startswith(".run") is False
-                and name != ".lock"]  # fmt: skip
+    assert set(os.listdir(cache._name)) <= {".lock", ".digests"}
 
 
 @pytest.mark.ci
 def test_changed_data_are_transformed_again(document, tmp_path):
     (tmp_path / "cities.txt").write_text("rome\noslo\nlima\n")
     document["columns"]["city"] = {"vocabulary": "city", "file": "cities.txt"}
-    read = lambda: feature_specs.parse(document, directory=tmp_path)  # noqa: E731
+    spec = lambda: feature_specs.parse(document, directory=tmp_path)  # noqa: E731
     path = f"{tmp_path}/a.tfrecord"
     writing.write_examples(path, make_rows(20))
     misses = []
 
     def look():
         with RowCache(f"{tmp_path}/cache", limit=100 * MIB) as cache:
-            rows = cache.rows(read(), [path])
-            features, _ = next(iter(rows.blocks(interleaved=False).map(rows.layout.unpack)))
+            features, _ = read(cache, spec(), [path])[0]
             misses.append(cache.counts.misses)
-        expected, _ = next(iter(input_fns.eval_input_fn(read(), [path], batch_size=20)()))
+        expected, _ = next(iter(input_fns.eval_input_fn(spec(), [path], batch_size=20)()))
         np.testing.assert_array_equal(features["city"], expected["city"])
 
     look(), look()
@@ -233,40 +240,32 @@ def test_a_metric_that_needs_items_does_not_find_rows_without_them(cache, tmp_pa
             "labels": {"next": {"dtype": "string", "shape": "variable"}},
             "objectives": {"next": {"head": "next_item", "items": "seen", "metrics": [metric]}},
         })  # fmt: skip
-        rows = cache.rows(spec, [path])
-        return set(next(iter(rows.blocks(interleaved=False).map(rows.layout.unpack)))[1])
+        return set(read(cache, spec, [path])[0][1])
 
     assert labels("mrr") == {"next"}
     assert labels({"popularity_lift": 2}) == {"next", "next/seen"}
     assert labels("mrr") == {"next"}
 
 
-def test_a_file_that_changes_while_it_is_transformed_is_not_cached(spec, files, cache, monkeypatch):
-    write = shards.write
+def test_a_file_that_changes_while_it_is_read_is_not_stored(spec, files, cache, monkeypatch):
+    end = ShardWriter.end
 
-    def changing(path, blocks, **options):
-        yield from write(path, blocks, **options)
+    def changing(*arguments):
         writing.write_examples(files[0], [{**row, "row": 1.0} for row in make_rows(5, seed=8)])
+        end(*arguments)
 
-    monkeypatch.setattr(shards, "write", changing)
-    with pytest.raises(DataError) as error:
-        cache.rows(spec, files[:1])
-    assert str(error.value) == (
-        f"{files[0]} changed while its rows were transformed for the input cache. Start again when "
-        "the file is complete"
-    )
+    monkeypatch.setattr(ShardWriter, "end", changing)
+    read(cache, spec, files[:1])
     assert not entries(cache)
+    assert cache.counts.rows == 0
 
 
 @pytest.mark.parametrize("young", [3 * 10**9, 0], ids=["young files", "old files"])
-def test_a_folder_that_vanishes_is_named(spec, files, cache, monkeypatch, young):
+def test_a_folder_that_vanishes_does_not_stop_a_run(spec, files, cache, monkeypatch, young):
     monkeypatch.setattr(folder, "_YOUNG", young)
-    rows = cache.rows(spec, files[:1])
+    read(cache, spec, files[:1])
     shutil.rmtree(cache._name)
-    with pytest.raises(DataError, match=r"the input cache .*/cache cannot be used: "):
-        cache.rows(spec, files[1:])
-    assert "was damaged or removed" in cache.remove_damaged()
-    assert rows.paths
+    assert sum(len(batch["row"]) for _, batch in read(cache, spec, files[1:])) == 1200
 
 
 def test_rows_that_cannot_be_cached_are_refused(spec, files, cache):
@@ -276,37 +275,72 @@ def test_rows_that_cannot_be_cached_are_refused(spec, files, cache):
 
 
 def test_a_damaged_entry_is_found_and_removed(spec, files, cache):
-    rows = cache.rows(spec, files)
-    with open(rows.paths[0], "r+b") as file:
+    read(cache, spec, files)
+    paths = [f"{cache._name}/{name}" for name in entries(cache)]
+    sizes = {os.path.getsize(path): path for path in paths}
+    with open(sizes[max(sizes)], "r+b") as file:
         file.seek(200)
         byte = file.read(1)
         file.seek(200)
         file.write(bytes([byte[0] ^ 1]))
-    with pytest.raises(tf.errors.DataLossError):
-        list(rows.blocks(interleaved=True))
-    assert cache.remove_damaged() == (
-        f"{rows.paths[0]}, the cached rows of {files[0]}, was damaged or removed. The kit removed "
-        "the rest of it. Start again, and check the disk"
-    )
+    with again(cache) as damaged:
+        with pytest.raises(tf.errors.DataLossError):
+            read(damaged, spec, files)
+        assert damaged.remove_damaged() == (
+            f"{sizes[max(sizes)]}, the cached rows of {files[0]}, was damaged or removed. The kit "
+            "removed the rest of it. Start again, and check the disk"
+        )
+    os.truncate(sizes[min(sizes)], min(sizes) - 1)
     with again(cache) as found:
-        os.truncate(rows.paths[2], os.path.getsize(rows.paths[2]) - 1)
-        found.rows(spec, files)
+        read(found, spec, files)
         assert (found.counts.hits, found.counts.misses) == (1, 2)
         assert found.remove_damaged() is None
 
 
-def test_too_small_a_cache_says_so(spec, files, tmp_path):
-    with RowCache(f"{tmp_path}/small", limit=1000) as small:
-        with pytest.raises(DataError) as error:
-            small.rows(spec, [files[0]])
-        assert not entries(small)
-    with RowCache(f"{tmp_path}/large", limit=MIB) as large:
-        size = os.path.getsize(large.rows(spec, files[:1]).paths[0])
-    assert str(error.value) == (
-        f"the input cache {tmp_path}/small is too small: with the next file, the rows of all "
-        f"current runs need {size:,} bytes, but the limit is 1,000. Allow more "
-        "(--input_cache_gib), or train without a cache"
+@pytest.mark.parametrize("limit", [1000, 50_000])
+def test_a_run_goes_on_if_the_cache_is_too_small(spec, files, tmp_path, limit, caplog):
+    caplog.set_level("WARNING", "estimator_kit")
+    with RowCache(f"{tmp_path}/small", limit=limit) as small:
+        assert sum(len(batch["row"]) for _, batch in read(small, spec, files)) == 2500
+        assert not glob.glob(f"{small._name}/.{small._folder._run}-*")
+        assert sum(os.path.getsize(f"{small._name}/{name}") for name in entries(small)) <= limit
+    (message,) = [r.getMessage() for r in caplog.records if r.name == "estimator_kit"]
+    assert message.startswith(f"input cache {tmp_path}/small: ")
+    assert message.endswith(
+        "Allow more (--input_cache_gib). The run goes on, but stores no more transformed rows"
     )
+
+
+def test_a_slow_disk_stops_writing_and_not_the_run(spec, files, cache, monkeypatch, caplog):
+    caplog.set_level("WARNING", "estimator_kit")
+    monkeypatch.setattr(writer, "_MOST_WAITING", 0)
+    taken = threading.Event()
+    take = ShardWriter._take
+    monkeypatch.setattr(
+        ShardWriter, "_take", lambda self, *block: taken.wait() and take(self, *block)
+    )
+    blocks = list(cache.rows(spec).blocks(files, interleaved=True))
+    taken.set()
+    cache.close()
+    assert [len(block[0]) for block in blocks] == [1024, 10, 1024, 276, 166]
+    assert not entries(cache)
+    assert [each.getMessage() for each in caplog.records] == [
+        f"input cache {cache._name}: the disk is slower than reading the files. The run goes on, "
+        "but stores no more transformed rows"
+    ]
+
+
+def test_a_later_epoch_of_a_run_reads_what_the_first_one_stored(spec, files, cache, monkeypatch):
+    opened = []
+    found = RowCache.found
+    monkeypatch.setattr(RowCache, "found", lambda *args: opened.append(found(*args)) or opened[-1])
+    for _ in training(spec, files, batch_size=64, epochs=3, cache=cache)():
+        pass
+    assert [path is not None for path in opened] == [False] * 3 + [True] * 6
+    assert (cache.counts.hits, cache.counts.misses, cache.counts.rows) == (0, 3, 2500)
+
+
+def test_a_folder_is_named_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError) as error:
         RowCache(f"{tmp_path}/file", limit=1000)

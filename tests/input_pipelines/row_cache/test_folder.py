@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -19,8 +20,11 @@ def key(name):
     return hashlib.sha256(name.encode()).hexdigest()
 
 
-def writes(size):
-    return lambda path: pathlib.Path(path).write_bytes(b"x" * size)
+def add(folder, name, size):
+    """Writes an entry of some bytes, and returns its path."""
+    unfinished = folder.unfinished(name)
+    pathlib.Path(unfinished).write_bytes(b"x" * size)
+    return folder.add(name, unfinished)
 
 
 @pytest.fixture
@@ -36,7 +40,7 @@ def other_run(folder):
 
 def test_an_entry_is_found_by_later_runs(folder):
     assert folder.find(key("a")) is None
-    path = folder.add(key("a"), writes(30))
+    path = add(folder, key("a"), 30)
     assert os.path.basename(path) == f"{key('a')}-30.rows"
     folder.close()
     later = other_run(folder)
@@ -47,35 +51,35 @@ def test_an_entry_is_found_by_later_runs(folder):
 
 
 def test_entries_that_were_used_longest_ago_are_removed_first(folder):
-    for time, name in enumerate("abc"):
-        os.utime(folder.add(key(name), writes(30)), (time, time))
+    for second, name in enumerate("abc"):
+        os.utime(add(folder, key(name), 30), (time.time() - 9 + second,) * 2)
     folder.close()
     later = other_run(folder)
     assert later.find(key("a"))  # Used now, and by this run.
-    later.add(key("d"), writes(40))
+    add(later, key("d"), 40)
     assert later.evicted == 1
     assert later.find(key("b")) is None
     assert later.find(key("c"))
     # All but 30 bytes belong to this run.
     with pytest.raises(CacheFull, match="need 160 bytes, but the limit is 100"):
-        later.add(key("e"), writes(60))
+        add(later, key("e"), 60)
     assert later.find(key("e")) is None
     later.close()
 
 
 def test_entries_that_another_run_uses_are_kept(folder):
-    folder.add(key("a"), writes(60))
+    add(folder, key("a"), 60)
     later = other_run(folder)
     with pytest.raises(CacheFull):
-        later.add(key("b"), writes(60))
+        add(later, key("b"), 60)
     folder.close()
-    later.add(key("b"), writes(60))
+    add(later, key("b"), 60)
     assert later.find(key("a")) is None
     later.close()
 
 
 def test_a_truncated_entry_is_not_used(folder, caplog):
-    path = folder.add(key("a"), writes(30))
+    path = add(folder, key("a"), 30)
     os.truncate(path, 29)
     with caplog.at_level("INFO", logger="estimator_kit"):
         assert folder.find(key("a")) is None
@@ -83,14 +87,21 @@ def test_a_truncated_entry_is_not_used(folder, caplog):
     assert not os.path.exists(path)
 
 
-def test_an_error_leaves_nothing_behind(folder):
-    def fail(path):
-        writes(10)(path)
-        raise OSError("no")
-
-    with pytest.raises(OSError, match="no"):
-        folder.add(key("a"), fail)
-    assert [name for name in os.listdir(folder.path) if "run" not in name] == [".lock"]
+def test_an_entry_that_nobody_used_for_a_month_is_removed(folder):
+    month = 30 * 24 * 3600
+    for name, age in {"new": month - 3600, "old": month + 3600, "older": 2 * month}.items():
+        path = add(folder, key(name), 10)
+        os.utime(path, (time.time() - age,) * 2)
+    folder.close()
+    using = other_run(folder)
+    assert using.evicted == 2
+    assert [using.find(key(name)) is not None for name in ("new", "old", "older")] == [
+        True, False, False,
+    ]  # fmt: skip
+    os.utime(using.find(key("new")), (0, 0))
+    later = other_run(folder)  # The entry is in use.
+    assert later.find(key("new"))
+    using.close(), later.close()
 
 
 def test_many_threads_and_runs_add_at_once(folder):
@@ -99,7 +110,7 @@ def test_many_threads_and_runs_add_at_once(folder):
 
     def use(run, i):
         name = key(str(i % 5))
-        paths.append(run.find(name) or run.add(name, writes(20)))
+        paths.append(run.find(name) or add(run, name, 20))
 
     threads = [threading.Thread(target=use, args=(runs[i % 4], i)) for i in range(40)]
     for thread in threads:
@@ -127,7 +138,7 @@ def test_a_run_does_not_close_while_another_reads_its_lease(folder, monkeypatch)
         return names
 
     monkeypatch.setattr(os, "listdir", closes_meanwhile)
-    folder.add(key("a"), writes(30))
+    add(folder, key("a"), 30)
     closing[0].join()
     assert not [name for name in listdir(folder.path) if other._run in name]
 
@@ -137,13 +148,13 @@ def test_a_killed_run_leaves_no_entry_and_is_cleaned_up(folder, tmp_path):
 import os, signal
 from input_pipelines.row_cache.folder import CacheFolder
 folder = CacheFolder({str(folder.path)!r}, limit=100)
-folder.add({key("whole")!r}, lambda path: open(path, "wb").write(b"x" * 50))
-def half(path):
-    with open(path, "wb") as file:
-        file.write(b"x" * 40)
-        file.flush()
-        os.kill(os.getpid(), signal.SIGKILL)
-folder.add({key("half")!r}, half)
+whole = folder.unfinished({key("whole")!r})
+open(whole, "wb").write(b"x" * 50)
+folder.add({key("whole")!r}, whole)
+with open(folder.unfinished({key("half")!r}), "wb") as file:
+    file.write(b"x" * 40)
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
 """
     ended = subprocess.run([sys.executable, "-c", program], cwd=os.getcwd(), check=False)
     assert ended.returncode == -signal.SIGKILL

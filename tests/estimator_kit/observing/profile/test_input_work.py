@@ -42,8 +42,7 @@ def test_own_time_counts_and_not_what_is_inside_or_waits():
         "  shuffling and batching      23% of the input's work\n"
         "  reading files               22% of the input's work\n"
         "  use more cores, raise --batch_size, list features that the model does not need under "
-        "`ignored` in the spec, cache transformed rows for later epochs and runs "
-        "(--input_cache_dir), or parse on several machines (--data_service)"
+        "`ignored` in the spec, or parse on several machines (--data_service)"
     )
 
 
