@@ -119,7 +119,6 @@ def test_without_the_flag_rows_are_kept_in_the_cache_of_the_user(config, tmp_pat
 @pytest.mark.parametrize("setting", [
     {"keep_negatives": "click=0.5"},
     {"train_files": (), "train_mix": ("DATA/day-*=1",)},
-    {"strategy": "mirrored"},
 ])  # fmt: skip
 def test_without_the_flag_rows_that_cannot_be_kept_are_read_as_before(config, ads, setting):
     setting = {k: tuple(t.replace("DATA", str(ads)) for t in v) if isinstance(v, tuple) else v
