@@ -40,7 +40,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a user installs, without the packages of the tests.
 USER := .venv/user-tf$(TF)-py$(PY)
 
-.PHONY: servers azurite check-python demo simulate test test-no-tensorflow test-nightly docs install environment lint clean
+.PHONY: servers azurite check-python demo simulate benchmark test test-no-tensorflow test-nightly docs install environment lint clean
 
 demo: environment
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
@@ -83,6 +83,11 @@ check-python: $(USER)/installed
 simulate: environment
 	$(BIN)/python tools/simulate_retraining.py --work_dir=runs/simulation \
 	  --against_scratch --docs
+
+# The numbers of README.md and docs/reference/speed.md. Run nothing else: ROUNDS=3 takes 15 minutes.
+ROUNDS ?= 3
+benchmark: environment
+	$(BIN)/python benchmarks/all.py --rounds=$(ROUNDS)
 
 # The documentation site, in build/site. A warning is an error, and so is what tools/check_docs.py
 # finds: a broken link, a page that is hard to read, a page that needs the network.

@@ -6,13 +6,19 @@ The data are made once, into a folder that later runs use again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
+import pyarrow as pa
 import tensorflow as tf
 
 import estimator_kit as ek
+from feature_specs.files import staged
+from input_pipelines.prepare.convert.encoding import Encoder
+from input_pipelines.prepare.convert.fields import Field
+from input_pipelines.record_files.framing import framed
 
 NUMBERS = [f"n{i}" for i in range(13)]
 CATEGORIES = [f"c{i}" for i in range(26)]
@@ -27,35 +33,53 @@ def generate(folder: str, rows: int, *, lists: bool = False) -> list[str]:
     paths = [str(Path(folder, f"{kind}{rows}-{i}-of-{SHARDS}.tfrecord")) for i in range(SHARDS)]
     for i, path in enumerate(paths):
         if not Path(path).exists():
-            made = _rows(rows // SHARDS, seed=i)
-            ek.write_examples(path, _with_lists(made, seed=i) if lists else made)
+            made = _columns(rows // SHARDS, seed=i)
+            write(path, made | _words(rows // SHARDS, seed=i) if lists else made)
     return paths
 
 
-def _with_lists(rows, seed: int):
+def write(path: str, columns: Mapping[str, Any]) -> None:
+    """Writes columns of numbers (float32, int64), of bytes, or of lists of bytes as records."""
+    batch = pa.RecordBatch.from_pydict({name: pa.array(made) for name, made in columns.items()})
+    fields = [Field(name, _dtype(made), isinstance(made, list)) for name, made in columns.items()]
+    with staged.file(path) as temporary:
+        Path(temporary).write_bytes(framed(Encoder(fields).encode(batch).to_pylist()))
+
+
+def _dtype(made: Any) -> str:
+    return "string" if isinstance(made, list) or made.dtype.kind == "S" else str(made.dtype)
+
+
+def _words(count: int, seed: int) -> dict[str, Any]:
+    """Lists of 0 to 5 words."""
     random = np.random.default_rng(1000 + seed)
-    for row in rows:
-        words = (random.uniform(size=(2, 8)) ** 2 * 10_000).astype(np.int64)
-        lengths = random.integers(0, 6, size=len(LISTS))
-        yield {
-            **row,
-            **{n: [f"{w:05x}" for w in ws[:k]] for n, ws, k in zip(LISTS, words, lengths)},
-        }
+    words = (random.uniform(size=(len(LISTS), count, 8)) ** 2 * 10_000).astype(np.int64)
+    lengths = random.integers(0, 6, size=(len(LISTS), count))
+    return {
+        name: [[b"%05x" % word for word in row[:k]] for row, k in zip(words[i], lengths[i])]
+        for i, name in enumerate(LISTS)
+    }
 
 
-def _rows(count: int, seed: int):
+def _columns(count: int, seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
-    numbers = random.exponential(3.0, (count, len(NUMBERS)))
+    numbers = random.exponential(3.0, (count, len(NUMBERS))).astype(np.float32)
     # Low numbers are frequent: the square of a uniform number.
     values = (random.uniform(size=(count, len(CATEGORIES))) ** 2 * BUCKETS).astype(np.int64)
     score = numbers[:, 0] - 3.0 + (values[:, 0] % 7 == 0) * 2.0
     clicks = random.uniform(size=count) < 1 / (1 + np.exp(-score))
-    for row, click in enumerate(clicks):
-        yield {
-            **{name: float(numbers[row, i]) for i, name in enumerate(NUMBERS)},
-            **{name: f"{values[row, i] * 40503 + i:08x}" for i, name in enumerate(CATEGORIES)},
-            "click": int(click),
-        }
+    return {
+        **{name: numbers[:, i] for i, name in enumerate(NUMBERS)},
+        **{name: hexadecimal(values[:, i] * 40503 + i) for i, name in enumerate(CATEGORIES)},
+        "click": clicks.astype(np.int64),
+    }
+
+
+def hexadecimal(numbers: np.ndarray) -> np.ndarray:
+    """The last 32 bits of each number as eight digits, bytes."""
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    places = numbers[:, None] >> np.arange(28, -4, -4) & 15
+    return digits[places].view("S8")[:, 0]
 
 
 def spec():
@@ -84,7 +108,7 @@ def document() -> dict[str, Any]:
     }
 
 
-def canned_input_fn(paths: list[str], batch_size: int, the_spec):
+def canned_input_fn(paths: list[str], batch_size: int, the_spec, *, epochs: Optional[int] = None):
     """The input that canned estimators are usually given: TensorFlow's own, of tf.Examples."""
     features = ek.make_parse_example_spec(the_spec)
     return lambda: tf.data.experimental.make_batched_features_dataset(
@@ -92,6 +116,7 @@ def canned_input_fn(paths: list[str], batch_size: int, the_spec):
         batch_size,
         features,
         label_key="click",
+        num_epochs=epochs,
         shuffle_buffer_size=10_000,
         reader_num_threads=2,
         parser_num_threads=2,

@@ -1,6 +1,6 @@
 """Compares training with Keras: the same model from preprocessing layers, trained with `fit`.
 
-    python benchmarks/keras_fit.py [--rows 200000] [--rounds 3] [--only model,dataset]
+    python benchmarks/keras_fit.py [--rows 98304] [--rounds 3] [--only model,dataset]
 
 The model has 13 numbers after log1p, 24 hashed categories as embeddings of 100,000 by 16, two
 one-hot categories with a vocabulary of 100 words, a DNN of 256-128-64, Adagrad and batches of 1024.
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -24,8 +23,8 @@ import estimator_kit.compat  # isort: skip
 import click_logs
 import keras
 import tensorflow as tf
-from side_by_side import compare
-from training_speed import BATCH, RATE, UNITS, WARM_UP, run_config, trained_rows_a_second
+from side_by_side import Turns, compare, started
+from training_speed import BATCH, RATE, UNITS, measure_training, run_config
 
 import estimator_kit as ek
 from estimator_kit.models import find_model
@@ -106,52 +105,57 @@ def keras_model(*, takes_strings: bool):
     return model
 
 
-class _Clock(keras.callbacks.Callback):
-    """Takes the time of the steps after the first ones."""
+class Rounds(keras.callbacks.Callback):
+    """Measures rounds of steps, see `Turns`."""
+
+    def __init__(self, turns: Turns) -> None:
+        super().__init__()
+        self._turns = turns
 
     def on_train_batch_end(self, batch, logs=None):
-        if batch + 1 == WARM_UP:
-            self.start = time.perf_counter()
-        self.end = time.perf_counter()
+        self._turns.step()
+        if self._turns.over:
+            self.model.stop_training = True
 
 
-def fitted_rows_a_second(model, dataset, steps: int) -> float:
-    """Of `fit`, after the warm-up; its own loss bookkeeping included, as everybody has it."""
-    clock = _Clock()
-    model.fit(dataset, steps_per_epoch=WARM_UP + steps, epochs=1, verbose=0, callbacks=[clock])
-    return steps * BATCH / (clock.end - clock.start)
+def measure(side: str, paths: list[str], steps: int) -> None:
+    """Measures one side when the standard input asks for it: ours, or where preprocessing is."""
+    if side == "ours":
+        params = {"hidden_units": UNITS, "optimizer": "adagrad", "learning_rate": RATE}
+        with tempfile.TemporaryDirectory() as folder:
+            model = find_model("dnn")(spec(), params)
+            ours = tf.estimator.Estimator(model, folder, run_config(), params={})
+            measure_training(ours, ek.train_input_fn(spec(), paths, batch_size=BATCH), steps)
+        return
+    within = side == "model"
+    peer = keras_model(takes_strings=within)
+    dataset = keras_dataset(paths, dict if within else Preprocessing())
+    rounds = Rounds(Turns(steps, BATCH))
+    peer.fit(dataset, steps_per_epoch=10**6, epochs=1, verbose=0, callbacks=[rounds])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rows", type=int, default=96 * BATCH, help="of an epoch")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=100, help="that are timed, a round")
     parser.add_argument("--data", default="data/benchmarks")
     parser.add_argument("--only", default="model,dataset", help="where Keras' preprocessing is")
+    parser.add_argument("--side", help="measures one side")
     arguments = parser.parse_args()
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     paths = click_logs.generate(arguments.data, arguments.rows)
-    our_input = ek.train_input_fn(spec(), paths, batch_size=BATCH)
-    params = {"hidden_units": UNITS, "optimizer": "adagrad", "learning_rate": RATE}
-    with tempfile.TemporaryDirectory() as folder:
-        model = find_model("dnn")(spec(), params)
-        ours = tf.estimator.Estimator(model, f"{folder}/ours", run_config(), params={})
-        for place in arguments.only.split(","):
-            within = place == "model"
-            peer = keras_model(takes_strings=within)
-            dataset = keras_dataset(paths, dict if within else Preprocessing())
+    if arguments.side:
+        return measure(arguments.side, paths, arguments.rows // BATCH)
+    same = [__file__, f"--rows={arguments.rows}", f"--data={arguments.data}"]
+    for place in arguments.only.split(","):
+        with started({side: [*same, f"--side={side}"] for side in ("ours", place)}) as sides:
             compare(
-                f"training, against fit of Keras {keras.__version__}, preprocessing in its {place}",
-                lambda: trained_rows_a_second(ours, our_input, arguments.steps),
-                lambda peer=peer, dataset=dataset: fitted_rows_a_second(
-                    peer, dataset, arguments.steps
-                ),
-                rounds=arguments.rounds,
-                unit="rows/s",
-            )
+                f"training, compared with fit of Keras {keras.__version__}, preprocessing in its "
+                f"{place}",
+                sides["ours"], sides[place], rounds=arguments.rounds, unit="rows/s",
+            )  # fmt: skip
 
 
 if __name__ == "__main__":

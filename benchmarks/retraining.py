@@ -1,6 +1,6 @@
 """What a retraining cycle costs, by its stages: with a warm start, and from scratch.
 
-    python benchmarks/retraining.py [--rows 31250] [--work_dir DIR] [--profile]
+    python benchmarks/retraining.py [--rows 31250] [--cycles 3] [--work_dir DIR] [--profile]
 
 It runs the command of examples/retraining on days of the default data, three times: the first
 cycle, a cycle with one new day that starts from the live model, and a cycle with one more day that
@@ -88,6 +88,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=31_250)
+    parser.add_argument("--cycles", type=int, default=len(_CYCLES), help="the first ones")
     parser.add_argument("--work_dir")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
@@ -96,7 +97,7 @@ def main() -> None:
         folder = Path(arguments.work_dir or temporary).absolute()
         folder.mkdir(parents=True, exist_ok=True)
         prepare(folder, arguments.rows)
-        for number in range(1, len(_CYCLES) + 1):
+        for number in range(1, arguments.cycles + 1):
             cycle(folder, number, arguments.profile)
 
 

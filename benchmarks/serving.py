@@ -52,7 +52,7 @@ OUTPUT = "click/logistic"
 
 def exports(folder: str, paths: list[str]):
     """Two versions of ours and one of the canned model, all hardly trained."""
-    ours, canned = estimators(folder)
+    ours, canned = estimators(folder, checkpoints=True)
     ours_input = ek.train_input_fn(click_logs.spec(), paths, batch_size=BATCH)
     peer_input = click_logs.canned_input_fn(paths, BATCH, click_logs.spec())
     found = []
@@ -178,9 +178,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--data", default="data/benchmarks")
+    parser.add_argument("--examples", default="1,16,128", help="in a request")
     parser.add_argument("--only", default="export,json,requests,load")
     arguments = parser.parse_args()
     parts = arguments.only.split(",")
+    sizes = [int(size) for size in arguments.examples.split(",")]
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     paths = click_logs.generate(arguments.data, 20_000)
     examples = next(iter(tfrecords.blocks(paths[:1]))).numpy()[:128]
@@ -188,21 +190,21 @@ def main() -> None:
         models, peer = exports(folder, paths)
         ours, theirs = LoadedModel(models[0], 1), LoadedModel(peer, 1)
         default = "predict" if "predict" in theirs.signatures else "serving_default"
-        for rows in (1, 16, 128) if "export" in parts else ():
+        for rows in sizes if "export" in parts else ():
             records = as_array(examples[:rows].tolist())
             both: tuple[list[float], list[float]] = ([], [])
             for _ in range(arguments.rounds):
                 both[0].append(median_ms(direct(ours, "serving_default", records)))
                 both[1].append(median_ms(direct(theirs, default, records)))
-            report(f"answer to {rows} Examples, against the canned export's",
-                   *map(statistics.median, both), "ms", less_is_better=True)  # fmt: skip
+            report(f"answer to a batch of {rows}, compared with the canned export's",
+                   *both, "ms", less_is_better=True)  # fmt: skip
         if "json" in parts:
             write_json(direct(ours, "serving_default", as_array(examples.tolist()))(), arguments)
         if "requests" in parts:
             live = pathlib.Path(folder, "live")
             shutil.copytree(models[0], live / "1")
             server = Server(str(live))
-            for rows in (1, 16, 128):
+            for rows in sizes:
                 records = examples[:rows].tolist()
                 call = direct(ours, "serving_default", as_array(records))
                 for kind, address in ((GrpcClient, server.grpc), (RestClient, server.rest)):
@@ -211,9 +213,8 @@ def main() -> None:
                         for _ in range(arguments.rounds):
                             asked.append(median_ms(lambda: client.predict(records)))  # noqa: B023
                             called.append(median_ms(call))
-                        report(f"{kind.__name__}, {rows} rows, against a direct call",
-                               statistics.median(asked), statistics.median(called), "ms",
-                               less_is_better=True)  # fmt: skip
+                        report(f"{kind.__name__}, a batch of {rows}, compared with a direct call",
+                               asked, called, "ms", less_is_better=True)  # fmt: skip
             server.end()
         if "load" in parts:
             load(folder, models, examples[:16].tolist(), arguments)

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from side_by_side import compare
+from side_by_side import compare, cpu_of
 
 from input_pipelines.record_files import writing
 
@@ -93,14 +93,6 @@ def measure(what: str, size: int, folder: str, *flags: str) -> None:
     print(json.dumps(line), flush=True)
 
 
-def imports(program: str) -> float:
-    """CPU seconds of a process."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", program], check=True, stderr=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 def run(what: str, size: int) -> None:
     """One measurement."""
     document = spec(size if what == "columns" else 40, size if what == "objectives" else 1)
@@ -140,7 +132,8 @@ def main() -> None:
     parts = arguments.only.split(",")
     if "start" in parts:
         compare("the imports of a training, compared with `import tensorflow`",
-                lambda: imports(OURS), lambda: imports(THEIRS), rounds=arguments.rounds,
+                lambda: cpu_of([sys.executable, "-c", OURS]),
+                lambda: cpu_of([sys.executable, "-c", THEIRS]), rounds=arguments.rounds,
                 unit="CPU s", less_is_better=True)  # fmt: skip
     for what in parts:
         if what == "start":

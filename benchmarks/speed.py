@@ -1,19 +1,25 @@
 """Compares input, training and serving with TensorFlow's input and the canned DNNClassifier.
 
-    python benchmarks/speed.py [--rows 200000] [--rounds 3] [--only input,training,serving]
+    python benchmarks/speed.py [--rows 196608] [--rounds 3] [--only input,training,cached]
 
 The model has 13 numbers and 26 embeddings of 100,000 by 16, a DNN of 256-128-64 units, Adagrad and
-batches of 1024. The part `observing` compares our training with the hooks that measure a run, and
-without them. benchmarks/README.md has results.
+batches of 1024. Each side is a separate process. A round is a whole epoch, because the start of
+an epoch costs more than its other batches. `cached` reads rows from the row cache, `run` is a whole
+run of two epochs, from the start of the process to the last checkpoint, with a cache that is empty
+at first. The part `observing` compares our training with the hooks that measure a run, and without
+them. docs/reference/speed.md has results.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -23,17 +29,9 @@ import numpy as np
 import tensorflow as tf
 
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel  # isort: skip
-from click_logs import canned_input_fn, generate, spec
-from side_by_side import compare, report
-from training_speed import (
-    BATCH,
-    RATE,
-    UNITS,
-    WARM_UP,
-    read_rows_a_second,
-    run_config,
-    trained_rows_a_second,
-)
+from click_logs import canned_input_fn, document, generate, spec
+from side_by_side import WARM_UP, Measured, compare, cpu_of, in_turn, report, started
+from training_speed import BATCH, RATE, UNITS, measure_input, measure_training, run_config
 
 import estimator_kit as ek
 from estimator_kit.exporters.saved_model import export_saved_model
@@ -41,35 +39,110 @@ from estimator_kit.models import find_model
 from estimator_kit.observing.histories import TrainingLog
 from estimator_kit.training.hooks.progress import ProgressHook
 from estimator_kit.training.hooks.summaries import SummariesHook, TrainingLogHook
+from input_pipelines import input_fns
+from input_pipelines.reading.shuffling import Span
+from input_pipelines.reading.sources import Files
 from input_pipelines.record_files import tfrecords
+from input_pipelines.row_cache.cache import Cached, RowCache
+
+ROOT = Path(__file__).parents[1]
+EPOCHS = 2  # Of a whole run.
+ANSWERS = 200  # In a round.
+
+# For each part: what is compared, our side, and the other side.
+PARTS = {
+    "input": [
+        ("input alone, compared with make_batched_features_dataset", "input", "canned input"),
+    ],
+    "training": [
+        ("training from TFRecords, compared with the canned DNNClassifier", "training", "canned"),
+    ],
+    "cached": [
+        ("training with cached rows, compared with the canned DNNClassifier", "cached", "canned"),
+        ("training with cached rows, compared with ids in memory (the bound)", "cached", "memory"),
+    ],
+    "observing": [
+        ("training with the hooks that measure a run, compared with training without them",
+         "observed", "training"),
+    ],
+}  # fmt: skip
 
 
-def estimators(folder: str):
+def estimators(folder: str, *, checkpoints: bool = False):
     """Ours and the canned one, the same model."""
     params = {"hidden_units": UNITS, "optimizer": "adagrad", "learning_rate": RATE}
     model = find_model("dnn")(spec(), params)
-    ours = tf.estimator.Estimator(model, f"{folder}/ours", run_config(), params={})
+    config = run_config(checkpoints=checkpoints)
+    ours = tf.estimator.Estimator(model, f"{folder}/ours", config, params={})
     canned = tf.compat.v1.estimator.DNNClassifier(
         UNITS,
         ek.feature_columns(spec(), "deep"),
         f"{folder}/canned",
         optimizer=lambda: tf.compat.v1.train.AdagradOptimizer(RATE),
-        config=run_config(),
+        config=config,
     )
     return ours, canned
 
 
-def latency_ms(export: str, examples, repeats: int) -> float:
-    """Median of the answers to one request after another."""
-    predict = tf.saved_model.load(export).signatures["serving_default"]
+def sides(paths: list[str], steps: int, folder: str) -> dict[str, Callable[[], None]]:
+    """What each side does, by its name."""
+    ours, canned = estimators(folder)
+    our_input = ek.train_input_fn(spec(), paths, batch_size=BATCH)
+    peer_input = canned_input_fn(paths, BATCH, spec())
+
+    def cached() -> None:
+        with RowCache(f"{folder}/cache", limit=10 * 2**30) as cache:
+            source = Cached.of(Files(spec(), paths), cache)
+            batches = input_fns.training_batches(source, batch_size=BATCH, span=Span())
+            measure_training(ours, batches, steps)
+
+    def memory() -> None:
+        stacked = tf.nest.map_structure(lambda *parts: np.stack(parts), *our_input().take(steps))
+        measure_training(
+            ours, lambda: tf.data.Dataset.from_tensor_slices(stacked).repeat().prefetch(4), steps
+        )
+
+    def canned_run() -> None:
+        config = tf.estimator.RunConfig(log_step_count_steps=10**9)
+        run = canned_input_fn(paths, BATCH, spec(), epochs=EPOCHS)
+        tf.compat.v1.estimator.DNNClassifier(
+            UNITS, ek.feature_columns(spec(), "deep"), f"{folder}/run", config=config,
+            optimizer=lambda: tf.compat.v1.train.AdagradOptimizer(RATE),
+        ).train(run)  # fmt: skip
+
+    return {
+        "input": lambda: measure_input(our_input, steps),
+        "canned input": lambda: measure_input(peer_input, steps),
+        "training": lambda: measure_training(ours, our_input, steps),
+        "observed": lambda: measure_training(ours, our_input, steps, hooks=measuring(folder)),
+        "canned": lambda: measure_training(canned, peer_input, steps),
+        "cached": cached,
+        "memory": memory,
+        "canned run": canned_run,
+    }
+
+
+def answers(export: str) -> Callable[[list[bytes]], Measured]:
+    """Returns a function that measures the median milliseconds of an answer to some records."""
+    loaded = tf.saved_model.load(export)
+    predict = loaded.signatures["serving_default"]
     name = next(iter(predict.structured_input_signature[1]))
-    request = {name: tf.constant(examples)}
-    seconds = []
-    for _ in range(repeats + WARM_UP):
-        start = time.perf_counter()
-        predict(**request)
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds[WARM_UP:]) * 1000
+
+    def measure(records: list[bytes]) -> Measured:
+        request = {name: tf.constant(records)}
+        for _ in range(WARM_UP):
+            predict(**request)
+        seconds = []
+        cpu = time.process_time()
+        for _ in range(ANSWERS):
+            start = time.perf_counter()
+            predict(**request)
+            seconds.append(time.perf_counter() - start)
+        cpu = time.process_time() - cpu
+        assert loaded  # Its variables live as long as it.
+        return Measured(statistics.median(seconds) * 1000, cpu / ANSWERS / len(records) * 1e6)
+
+    return measure
 
 
 def operations(export: str) -> int:
@@ -83,50 +156,56 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rows", type=int, default=192 * BATCH, help="of an epoch")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=150, help="that are timed, a round")
     parser.add_argument("--data", default="data/benchmarks")
-    parser.add_argument("--only", default="input,training,observing,cached,serving")
+    parser.add_argument("--only", default=",".join([*PARTS, "run", "serving"]))
+    parser.add_argument("--side", help="measures one side when the standard input asks for it")
     arguments = parser.parse_args()
     parts = arguments.only.split(",")
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     paths = generate(arguments.data, arguments.rows)
-    ours_input = ek.train_input_fn(spec(), paths, batch_size=BATCH)
-    peer_input = canned_input_fn(paths, BATCH, spec())
-
-    if "input" in parts:
-        compare(
-            "input alone, against make_batched_features_dataset",
-            lambda: read_rows_a_second(ours_input, arguments.steps),
-            lambda: read_rows_a_second(peer_input, arguments.steps),
-            rounds=arguments.rounds,
-            unit="rows/s",
-        )
     with tempfile.TemporaryDirectory() as folder:
-        ours, canned = estimators(folder)
-        if "training" in parts:
-            compare(
-                "training from TFRecords, against the canned DNNClassifier",
-                lambda: trained_rows_a_second(ours, ours_input, arguments.steps),
-                lambda: trained_rows_a_second(canned, peer_input, arguments.steps),
-                rounds=arguments.rounds,
-                unit="rows/s",
-            )
-        if "observing" in parts:
-            compare(
-                "training with the hooks that measure a run, against training without them",
-                lambda: trained_rows_a_second(
-                    ours, ours_input, arguments.steps, hooks=measuring(folder)
-                ),
-                lambda: trained_rows_a_second(ours, ours_input, arguments.steps),
-                rounds=arguments.rounds,
-                unit="rows/s",
-            )
-        if "cached" in parts:
-            cached(ours, canned, ours_input, peer_input, arguments)
+        if arguments.side:
+            sides(paths, arguments.rows // BATCH, folder)[arguments.side]()
+            return
+        compared = [each for part in parts for each in PARTS.get(part, ())]
+        of_side = [__file__, f"--rows={arguments.rows}", f"--data={arguments.data}", "--side"]
+        names = dict.fromkeys(side for _, *both in compared for side in both)
+        with started({name: [*of_side, name] for name in names}) as running:
+            measured = in_turn(running, arguments.rounds)
+        for title, our_side, peer in compared:
+            report(title, measured[our_side], measured[peer], "rows/s")
+        if "run" in parts:
+            whole_runs(folder, paths, arguments, [*of_side, "canned run"])
         if "serving" in parts:
-            serving(folder, ours, canned, ours_input, peer_input, paths, arguments.rounds)
+            serving(folder, paths, arguments.rounds)
+
+
+def whole_runs(folder: str, paths: list[str], arguments, canned: list[str]) -> None:
+    """Compares whole runs, each with an empty model directory and an empty cache."""
+    Path(folder, "spec.json").write_text(json.dumps(document()), encoding="utf-8")
+    params = {"hidden_units": list(UNITS), "optimizer": "adagrad", "learning_rate": RATE}
+
+    def seconds_of(command: list[str]) -> Measured:
+        start = time.perf_counter()
+        cpu = cpu_of([sys.executable, *command])
+        rows = EPOCHS * arguments.rows
+        return Measured(rows / (time.perf_counter() - start), cpu / rows * 1e6)
+
+    def ours() -> Measured:
+        with tempfile.TemporaryDirectory() as run:
+            return seconds_of([
+                str(ROOT / "run.py"), "train", f"--spec={folder}/spec.json", "--model=dnn",
+                f"--train_files={','.join(paths)}", f"--epochs={EPOCHS}", f"--batch_size={BATCH}",
+                *(f"--model_params={name}={value}" for name, value in params.items()),
+                f"--model_dir={run}/model", "--report=off", f"--input_cache_dir={run}/cache",
+            ])  # fmt: skip
+
+    ways = {"ours": ours, "canned": lambda: seconds_of(canned)}
+    measured = in_turn(ways, arguments.rounds, not_counted=0)
+    title = f"a whole run of {EPOCHS} epochs, compared with the canned DNNClassifier's"
+    report(title, measured["ours"], measured["canned"], "rows/s")
 
 
 def measuring(folder: str) -> list:
@@ -136,64 +215,28 @@ def measuring(folder: str) -> list:
     return [progress, log, SummariesHook(f"{folder}/ours", progress)]
 
 
-def cached(ours, canned, ours_input, peer_input, arguments) -> None:
-    """Compares training on a cache of transformed batches with canned training and an upper bound.
-
-    The upper bound is only the model, fed with the same batches from memory.
-    """
-    batches = 64
-    made = list(ours_input().take(batches))
-    stacked = tf.nest.map_structure(lambda *parts: np.stack(parts), *made)
-
-    def from_cache():
-        return ours_input().take(batches).cache().repeat().prefetch(4)
-
-    def from_memory():
-        return tf.data.Dataset.from_tensor_slices(stacked).repeat().prefetch(4)
-
-    def speed_of(input_fn):
-        # The cache is filled before the clock starts.
-        return trained_rows_a_second(ours, input_fn, arguments.steps, warm_up=batches + WARM_UP)
-
-    compare(
-        "training with the transformed input cached, against the canned DNNClassifier",
-        lambda: speed_of(from_cache),
-        lambda: trained_rows_a_second(canned, peer_input, arguments.steps),
-        rounds=arguments.rounds,
-        unit="rows/s",
-    )
-    compare(
-        "training with the transformed input cached, against ids in memory (the bound)",
-        lambda: speed_of(from_cache),
-        lambda: speed_of(from_memory),
-        rounds=arguments.rounds,
-        unit="rows/s",
-    )
-
-
-def serving(folder, ours, canned, ours_input, peer_input, paths, rounds) -> None:
+def serving(folder: str, paths: list[str], rounds: int) -> None:
     """Size of the exported graphs, and the time of an answer."""
-    ours.train(ours_input, steps=1)
-    canned.train(peer_input, steps=1)
+    ours, canned = estimators(folder, checkpoints=True)
+    ours.train(ek.train_input_fn(spec(), paths, batch_size=BATCH), steps=1)
+    canned.train(canned_input_fn(paths, BATCH, spec()), steps=1)
     our_export = export_saved_model(ours, spec(), f"{folder}/our_export")
     parse = ek.make_parse_example_spec(spec())
     del parse["click"]
     receiver = tf.estimator.export.build_parsing_serving_input_receiver_fn(parse)
     peer_export = canned.export_saved_model(f"{folder}/peer_export", receiver).decode()
     report(
-        "operations of the exported graph, against the canned one",
-        operations(our_export), operations(peer_export), "operations", less_is_better=True,
+        "operations of the exported graph, compared with the canned one",
+        [operations(our_export)], [operations(peer_export)], "operations", less_is_better=True,
     )  # fmt: skip
     records = [r for block in tfrecords.blocks(paths[:1]).take(1) for r in block.numpy()]
+    of_ours, of_peer = answers(our_export), answers(peer_export)
     for size in (1, 16, 128):
         compare(
-            f"answer to {size} Examples, against the canned export",
-            lambda size=size: latency_ms(our_export, records[:size], 200),
-            lambda size=size: latency_ms(peer_export, records[:size], 200),
-            rounds=rounds,
-            unit="ms",
-            less_is_better=True,
-        )
+            f"answer to a batch of {size}, compared with the canned export",
+            lambda size=size: of_ours(records[:size]), lambda size=size: of_peer(records[:size]),
+            rounds=rounds, unit="ms", less_is_better=True,
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

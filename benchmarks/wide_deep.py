@@ -1,6 +1,6 @@
 """Compares wide & deep training with the canned DNNLinearCombinedClassifier and with DeepCTR.
 
-    python benchmarks/wide_deep.py [--rows 200000] [--rounds 3] [--only canned,deepctr]
+    python benchmarks/wide_deep.py [--rows 98304] [--rounds 3] [--only canned,deepctr]
 
 The deep part is the model of speed.py with embeddings of two lists. The wide part has the 26
 categories, the two lists and ten crosses of 100,000 buckets. Both sides use FTRL and Adagrad. In
@@ -19,8 +19,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import estimator_kit.compat  # isort: skip
 import click_logs
 import tensorflow as tf
-from side_by_side import compare
-from training_speed import BATCH, RATE, UNITS, run_config, trained_rows_a_second
+from side_by_side import compare, started
+from training_speed import BATCH, RATE, UNITS, measure_training, run_config
 
 import estimator_kit as ek
 from estimator_kit.models import find_model
@@ -97,37 +97,44 @@ PEERS = {
 }
 
 
-def measure(peer_name: str, arguments: argparse.Namespace) -> None:
-    """Compares ours with one peer."""
-    title, make_peer, rich = PEERS[peer_name]
+def measure(peer_name: str, side: str, arguments: argparse.Namespace) -> None:
+    """Measures one side of a comparison when the standard input asks for it."""
+    _, make_peer, rich = PEERS[peer_name]
     paths = click_logs.generate(arguments.data, arguments.rows, lists=rich)
     the_spec = spec(crosses_and_lists=rich)
-    our_input = ek.train_input_fn(the_spec, paths, batch_size=BATCH)
-    peer_input = click_logs.canned_input_fn(paths, BATCH, the_spec)
     with tempfile.TemporaryDirectory() as folder:
-        our_model, peer = ours(the_spec, folder), make_peer(the_spec, folder)
-        compare(
-            f"wide & deep training, against {title}",
-            lambda: trained_rows_a_second(our_model, our_input, arguments.steps),
-            lambda: trained_rows_a_second(peer, peer_input, arguments.steps),
-            rounds=arguments.rounds,
-            unit="rows/s",
-        )
+        if side == "ours":
+            model, input_fn = (
+                ours(the_spec, folder),
+                ek.train_input_fn(the_spec, paths, batch_size=BATCH),
+            )
+        else:
+            model = make_peer(the_spec, folder)
+            input_fn = click_logs.canned_input_fn(paths, BATCH, the_spec)
+        measure_training(model, input_fn, arguments.rows // BATCH)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rows", type=int, default=96 * BATCH, help="of an epoch")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=100, help="that are timed, a round")
     parser.add_argument("--data", default="data/benchmarks")
     parser.add_argument("--only", default="canned")
+    parser.add_argument("--side", help="measures one side of a comparison")
     arguments = parser.parse_args()
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
+    if arguments.side:
+        return measure(arguments.only, arguments.side, arguments)
     for name in arguments.only.split(","):
-        measure(name, arguments)
+        click_logs.generate(arguments.data, arguments.rows, lists=PEERS[name][2])
+        same = [__file__, f"--only={name}", f"--rows={arguments.rows}", f"--data={arguments.data}"]
+        with started({side: [*same, f"--side={side}"] for side in ("ours", "peer")}) as sides:
+            compare(
+                f"wide & deep training, compared with {PEERS[name][0]}",
+                sides["ours"], sides["peer"], rounds=arguments.rounds, unit="rows/s",
+            )  # fmt: skip
 
 
 if __name__ == "__main__":
