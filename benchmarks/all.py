@@ -3,8 +3,10 @@
     python benchmarks/all.py [--rounds 3] [--only speed,run,wide_deep,serving,short_runs]
 
 It runs the other benchmarks and collects their lines. With three rounds it takes less than 15
-minutes on two cores that do nothing else. It writes the tables in docs/reference/speed.md and the
-number in README.md if it measured everything. With `--only` it only prints.
+minutes on two cores that do nothing else. Whole processes (`run` and `short_runs`) have half as
+many rounds, because they take long, and only their start varies. It writes the tables in
+docs/reference/speed.md and the number in README.md if it measured everything. With `--only` it only
+prints.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ def machine() -> dict[str, Any]:
 
 
 def page(
-    told: dict[str, Any], compared: list[dict[str, Any]], short: list[dict[str, float]], rounds: int
+    told: dict[str, Any], compared: list[dict[str, Any]], short: list[dict[str, float]]
 ) -> str:
     """The text of the block in docs/reference/speed.md."""
     where = (
@@ -99,7 +101,7 @@ def page(
         f"| copy of memory, one core | {told['copy_gb_s']} GB/s |",
         f"| lookup of a random row, one core | {told['row_ns']} ns |",
         f"| TensorFlow, Python | {metadata.version('tensorflow')}, {platform.python_version()} |",
-        f"| threads, rounds | one for each core (the default), {rounds} |",
+        f"| threads, rounds | one for each core (the default), {told['rounds']} |",
         f"| load before the start | {told['load']} |",
         "",
         "| what | ours | other side | ratio | ratio of CPU time |",
@@ -139,15 +141,18 @@ def main() -> None:
     arguments = parser.parse_args()
     os.environ["PYTHONPATH"] = str(ROOT)
     load = os.getloadavg()[0]
-    told = {**machine(), "load": round(load, 1)}
+    of_processes = (arguments.rounds + 1) // 2
+    rounds = f"{arguments.rounds} ({of_processes} of whole processes)"
+    told = {**machine(), "load": round(load, 1), "rounds": rounds}
     parts = arguments.only.split(",")
     compared: list[dict[str, Any]] = []
     for name, program in PROGRAMS.items():
         if name in parts:
-            compared += lines_of(program, f"--rounds={arguments.rounds}")
-    short = [short_runs() for _ in range(arguments.rounds if "short_runs" in parts else 0)]
+            many = of_processes if name == "run" else arguments.rounds
+            compared += lines_of(program, f"--rounds={many}")
+    short = [short_runs() for _ in range(of_processes if "short_runs" in parts else 0)]
     if {*PROGRAMS, "short_runs"} <= {*parts}:
-        written = page(told, compared, short, arguments.rounds)
+        written = page(told, compared, short)
         PAGE.write_text(BLOCK.sub(lambda _: written, PAGE.read_text("utf-8")), "utf-8")
         (training,) = (line for line in compared if line["name"] == TRAINING)
         readme = README.read_text("utf-8")
