@@ -104,10 +104,8 @@ def measure(peer_name: str, side: str, arguments: argparse.Namespace) -> None:
     the_spec = spec(crosses_and_lists=rich)
     with tempfile.TemporaryDirectory() as folder:
         if side == "ours":
-            model, input_fn = (
-                ours(the_spec, folder),
-                ek.train_input_fn(the_spec, paths, batch_size=BATCH),
-            )
+            model = ours(the_spec, folder)
+            input_fn = ek.train_input_fn(the_spec, paths, batch_size=BATCH)
         else:
             model = make_peer(the_spec, folder)
             input_fn = click_logs.canned_input_fn(paths, BATCH, the_spec)
