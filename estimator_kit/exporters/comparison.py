@@ -80,7 +80,7 @@ def metrics_of(
             heads,
             {n: tf.constant(answers[f"{n}/{o.logits_output}"]) for n, o in heads.items()},
             labels,
-            {n: joint.weights_of(o, labels) for n, o in heads.items()},
+            joint.weights_of(heads, labels),
         )
         shown = {
             name: {k: metrics[f"{k}/{name}"] for k in ("loss", "auc") if f"{k}/{name}" in metrics}

@@ -7,7 +7,7 @@ unchanged. For evaluation, `split_logits` replaces them by the scores of the las
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
 import tensorflow as tf
@@ -102,20 +102,31 @@ def check_rows(place: str, logits: Mapping[str, Any], label: Any) -> dict[str, A
     Raises:
       WrongRows: the graph shows that they have not.
     """
-    checked = {}
     ragged = isinstance(label, tf.RaggedTensor)
     rows = label.nrows(tf.int32) if ragged else tf.shape(label)[0]
-    for name, value in logits.items():
+    static_rows = label.shape.as_list()[0]
+    tensors, texts = tensors_of(logits), []
+    for name, tensor in zip(logits, tensors):
         text = f"{place}: expected one row of logits for {name!r} for each row of the batch"
-        (tensor,) = tensors_of({name: value})
-        static_rows = label.shape.as_list()[0]
         if not tensor.shape[:1].is_compatible_with([static_rows]):
             raise user_code.WrongRows(f"{text}, got {tensor!r} for a batch of {static_rows}.")
-        logits_rows = tf.shape(tensor)[0]
-        # tf.debugging.assert_equal adds twice as many ops.
-        said = [f"{user_code.CHECK}{text}, got", logits_rows, "rows for a batch of", rows]
-        check = tf.debugging.Assert(tf.equal(logits_rows, rows), said)
-        with tf.control_dependencies([check]):
-            tensor = tf.identity(tensor)
-        checked[name] = value._replace(hidden=tensor) if isinstance(value, StepScores) else tensor
-    return checked
+        texts.append(f"{user_code.CHECK}{text}, got")
+    logits_rows = _rows(tensors)
+    equal = tf.equal(logits_rows, rows)
+    wrong = tf.argmin(tf.cast(equal, tf.int32))  # The first that differs.
+    # tf.debugging.assert_equal adds twice as many ops.
+    said = [tf.gather(texts, wrong), logits_rows[wrong], "rows for a batch of", rows]
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(equal), said)]):
+        tensors = tf.identity_n(tensors)
+    return {
+        name: value._replace(hidden=tensor) if isinstance(value, StepScores) else tensor
+        for (name, value), tensor in zip(logits.items(), tensors)
+    }
+
+
+def _rows(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The number of rows of each tensor [rows, ...]: int32 [tensors]."""
+    shapes = [tf.shape(each) if each.shape.rank else tf.shape(each)[:1] for each in tensors]
+    lengths = [shape.shape[0] for shape in shapes]
+    begins = [sum(lengths[:i]) for i in range(len(lengths))]
+    return tf.gather(tf.concat(shapes, axis=0), begins)

@@ -176,9 +176,8 @@ class ModelFn(abc.ABC):
         The metric `loss` of an evaluation uses the same function. A model that overrides it cannot
         use the parameter `combine`, which would bypass it.
         """
-        return tf.add_n(
-            [losses[name] * self.spec.objectives[name].loss_weight for name in self.heads]
-        )
+        factors = {name: self.spec.objectives[name].loss_weight for name in self.heads}
+        return tf.add_n([losses[n] if f == 1 else losses[n] * f for n, f in factors.items()])
 
     def shared_prefix(self) -> Optional[str]:
         """A regular expression for the names of the last variables that all objectives share.
@@ -538,7 +537,7 @@ class ModelFn(abc.ABC):
         padding = labels.get(PADDING)
         labels = {name: value for name, value in labels.items() if name != PADDING}
         labels = joint.dense_labels(labels)
-        weights = {n: joint.weights_of(o, labels) for n, o in self.heads.items()}
+        weights = joint.weights_of(self.heads, labels)
         if padding is not None:
             weights = {n: tf.where(padding, tf.zeros_like(w), w) for n, w in weights.items()}
         labels, weights = user_code.Named(labels, "labels"), user_code.Named(weights, "weights")

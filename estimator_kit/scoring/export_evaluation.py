@@ -216,7 +216,7 @@ def _metric_graph(spec: FeatureSpec, heads: Mapping[str, Head]) -> _MetricGraph:
             for name, head in heads.items()
         }
         labels = joint.dense_labels(Transform(spec).features_and_labels(records)[1])
-        weights = {name: joint.weights_of(o, labels) for name, o in heads.items()}
+        weights = joint.weights_of(heads, labels)
         metrics = joint.metrics_of(heads, logits, labels, weights)
         begin = [v1.local_variables_initializer(), v1.tables_initializer()]
     updates = [update for _, update in metrics.values()]

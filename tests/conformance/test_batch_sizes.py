@@ -89,7 +89,7 @@ def test_every_metric_of_every_head_with_every_loss(heads):
             for name, objective in objectives.items()
         }
         labels = joint.dense_labels(Transform(spec).features_and_labels(given)[1])
-        weights = {name: joint.weights_of(o, labels) for name, o in objectives.items()}
+        weights = joint.weights_of(objectives, labels)
         metrics = joint.metrics_of(objectives, scores, labels, weights)
         updates = [update for _, update in metrics.values()]
         values = {name: value for name, (value, _) in metrics.items()}

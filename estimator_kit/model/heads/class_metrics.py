@@ -23,7 +23,11 @@ MOST_WORDS = 1000
 
 def class_names(label: Label, count: int) -> tf.Tensor:
     """string [count]: the vocabulary of the label, or the ids as text if it has none."""
-    return tf.constant(label.vocabulary or [str(i) for i in range(count)])
+    return tf.constant(_names(label, count))
+
+
+def _names(label: Label, count: int) -> list[str]:
+    return list(label.vocabulary or map(str, range(count)))
 
 
 def classification(label: Label, probabilities: tf.Tensor) -> Any:
@@ -52,8 +56,7 @@ def words_of_classes(head: Head, predictions: dict[str, tf.Tensor]) -> dict[str,
 
 
 def _repeated(label: Label, count: int, probabilities: tf.Tensor) -> tf.Tensor:
-    names = class_names(label, count)
-    return tf.tile(names[tf.newaxis], [tf.shape(probabilities)[0], 1])
+    return tf.tile(tf.constant([_names(label, count)]), [tf.shape(probabilities)[0], 1])
 
 
 _NAMES = ("true_positives", "false_positives", "false_negatives", "true_negatives")

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.model.heads import streaming
+from estimator_kit.model.heads import streaming, together
 from estimator_kit.model.heads.base import Batch, Head
 from estimator_kit.model.heads.item_metrics import NO_STEP
 from estimator_kit.model.heads.streaming import Metric, also_updating, streaming_sum
@@ -46,13 +46,44 @@ def losses_of(
 ) -> dict[str, tf.Tensor]:
     """The scalar loss of a batch, by objective. `metrics_of` describes the arguments."""
     losses = {}
+    for group in together.groups_of(heads, _batches(heads, logits, labels, weights)):
+        with tf.name_scope(f"objectives/{group.name}/loss"):
+            losses.update(together.losses_of(group))
+    return {name: losses[name] for name in heads}
+
+
+def means_of(
+    heads: Mapping[str, Head],
+    logits: Mapping[str, tf.Tensor],
+    labels: Mapping[str, tf.Tensor],
+    weights: Mapping[str, tf.Tensor],
+) -> dict[str, tf.Tensor]:
+    """`Head.batch_means`, by `<mean>/<objective>`. `metrics_of` describes the arguments."""
+    means = {}
+    for group in together.groups_of(heads, _batches(heads, logits, labels, weights)):
+        with tf.name_scope(f"objectives/{group.name}/means"):
+            means.update(together.means_of(group))
+    return means
+
+
+def _batches(
+    heads: Mapping[str, Head],
+    logits: Mapping[str, tf.Tensor],
+    labels: Mapping[str, tf.Tensor],
+    weights: Mapping[str, tf.Tensor],
+) -> dict[str, Batch]:
+    batches = {}
     for name, head in heads.items():
         label = head.label_name
-        with tf.name_scope(f"objectives/{name}/loss"):
-            losses[name] = head.loss(
-                logits[name], labels[label], weights[name], labels.get(f"{label}/group")
-            )
-    return losses
+        batches[name] = Batch(
+            logits[name],
+            labels[label],
+            weights[name],
+            labels.get(f"{label}/true_probability"),
+            labels.get(f"{label}/group"),
+            labels.get(f"{label}/seen"),
+        )
+    return batches
 
 
 def metrics_of(
@@ -73,46 +104,49 @@ def metrics_of(
       The metrics. If a row with a weight has a NaN logit, they are NaN, except for the metrics in
       `METRICS` that do not read predictions.
     """
-    result: dict[str, Metric] = {}
-    for name, head in heads.items():
-        label = head.label_name
-        with tf.compat.v1.variable_scope(f"metrics/{name}"):
-            weighted = _weighted(head, logits[name], weights[name])
-            broken, update = streaming_sum(_count_nan(weighted), "nan_logits")
-            metrics = head.metrics(
-                Batch(
-                    tf.where(tf.math.is_nan(weighted), 0.0, weighted),
-                    labels[label],
-                    weights[name],
-                    labels.get(f"{label}/true_probability"),
-                    labels.get(f"{label}/group"),
-                    labels.get(f"{label}/seen"),
-                )
-            )
-            streaming.change(name, functools.partial(_or_nan, broken))
-            metrics = {
-                key: metric
-                if key in _WITHOUT_PREDICTIONS
-                else (_or_nan(broken, metric[0]), metric[1])
-                for key, metric in also_updating(metrics, update).items()
-            }
-        result.update({f"{key}/{name}": metric for key, metric in metrics.items()})
+    by_objective: dict[str, dict[str, Metric]] = {}
+    for group in together.groups_of(heads, _batches(heads, logits, labels, weights)):
+        by_objective.update(together.metrics_of(group, _metrics))
+    return {f"{key}/{name}": metric for name in heads for key, metric in by_objective[name].items()}
+
+
+def _metrics(head: Head, batch: Batch) -> dict[str, Metric]:
+    """The metrics of one objective."""
+    weighted = _weighted(head, batch.logits, batch.weights)
+    broken, update = streaming_sum(_count_nan(weighted), "nan_logits")
+    without_nan = tf.where(tf.math.is_nan(weighted), 0.0, weighted)
+    metrics = head.metrics(batch._replace(logits=without_nan))
+    streaming.change(head.name, functools.partial(_or_nan, broken))
+    return {
+        key: metric if key in _WITHOUT_PREDICTIONS else (_or_nan(broken, metric[0]), metric[1])
+        for key, metric in also_updating(metrics, update).items()
+    }
+
+
+def nan_logits(
+    heads: Mapping[str, Head],
+    logits: Mapping[str, tf.Tensor],
+    labels: Mapping[str, tf.Tensor],
+    weights: Mapping[str, tf.Tensor],
+) -> dict[str, tf.Tensor]:
+    """The number of logits of a batch that are NaN, in rows or steps with a weight: float64.
+
+    `metrics_of` describes the arguments.
+    """
+    result = {}
+    for group in together.groups_of(heads, _batches(heads, logits, labels, weights)):
+        if len(group.heads) == 1:
+            batch = group.batches[group.name]
+            result[group.name] = _count_nan(_weighted(group.head, batch.logits, batch.weights))
+            continue
+        all_logits, _, all_weights = group.rows()
+        weighted = _weighted(group.head, all_logits, tf.reshape(all_weights, [-1]))
+        result.update(group.named(_count_nan(group.by_row(weighted), axis=1)))
     return result
 
 
-def nan_logits(head: Head, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """The number of logits of a batch that are NaN, in rows or steps with a weight: float64.
-
-    Args:
-      head: the head.
-      logits: float32 [rows, logits_dimension].
-      weights: float32 [rows], or [rows, steps].
-    """
-    return _count_nan(_weighted(head, logits, weights))
-
-
-def _count_nan(values: tf.Tensor) -> tf.Tensor:
-    return tf.math.count_nonzero(tf.math.is_nan(values), dtype=tf.float64)
+def _count_nan(values: tf.Tensor, axis: Optional[int] = None) -> tf.Tensor:
+    return tf.math.count_nonzero(tf.math.is_nan(values), axis, dtype=tf.float64)
 
 
 def _weighted(head: Head, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -129,10 +163,17 @@ def _or_nan(broken: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     return tf.where(broken > 0, nan, value)
 
 
-def weights_of(head: Head, labels: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """float32 [rows], the weights of an objective. They are 1 if the label has no weight."""
-    label = head.label_name
-    if f"{label}/weight" in labels:
-        return labels[f"{label}/weight"]
-    # A label may be a vector, but a weight is one number per row.
-    return tf.ones(tf.shape(labels[label])[:1], tf.float32)
+def weights_of(heads: Mapping[str, Head], labels: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The weights by objective, float32 [rows]. They are 1 if the label has no weight.
+
+    A label may have steps. Then the weights may have them, too: float32 [rows, steps].
+    """
+    result = {}
+    ones: Optional[tf.Tensor] = None
+    for name, head in heads.items():
+        weights = labels.get(f"{head.label_name}/weight")
+        if weights is None and ones is None:
+            # A label may be a vector, but a weight is one number per row.
+            ones = tf.ones(tf.shape(labels[head.label_name])[:1], tf.float32)
+        result[name] = ones if weights is None else weights
+    return result

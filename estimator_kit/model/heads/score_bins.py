@@ -27,11 +27,11 @@ weights of the positives and of the negatives.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
-from estimator_kit.model.heads.streaming import ratio
+from estimator_kit.model.heads.streaming import Stored, ratio
 from feature_specs.heads.metrics import MetricChoice
 from input_pipelines.reading.row_groups import row_changes
 
@@ -76,31 +76,34 @@ def streaming_bins(
     """
     rows = tf.cast(rows, tf.float64)
     with tf.compat.v1.variable_scope(name):
-        stored = Bins(
-            _variable("scores", [capacity], scores.dtype),
-            _variable("sums", [capacity, int(rows.shape[1])], tf.float64),
+        stored = (
+            Stored("scores", [capacity], scores.dtype),
+            Stored("sums", [capacity, int(rows.shape[1])], tf.float64),
         )
-        count = _variable("count", [], tf.int64)
+        count = Stored("count", [], tf.int64)
+    first = [each.value()[: count.value()] for each in stored]
+    if not count.adds:
+        return merged(Bins(*first)), tf.no_op()
     counts = tf.reduce_any(tf.not_equal(rows, 0), axis=1)
     batch = Bins(tf.boolean_mask(scores, counts), tf.boolean_mask(rows, counts))
-    begin = count.read_value()
+    begin = count.now()
     end = begin + tf.size(batch.scores, tf.int64)
 
     def append() -> tf.Operation:
-        writes = [each[begin:end].assign(new) for each, new in zip(stored, batch)]
-        return tf.group(*writes, count.assign(end))
+        writes = [each.write(new, begin, end) for each, new in zip(stored, batch)]
+        return tf.group(*writes, count.write(end))
 
     def join() -> tf.Operation:
-        every = _together(_first(stored, begin), batch)
+        every = _together(Bins(*(each.now()[:begin] for each in stored)), batch)
         kept = joined(every, shares=shares, exact=capacity // 2, most=capacity // 8)
         size = tf.size(kept.scores, tf.int64)
         with tf.control_dependencies([*kept]):
-            writes = [each[:size].assign(new) for each, new in zip(stored, kept)]
-            return tf.group(*writes, count.assign(size))
+            writes = [each.write(new, end=size) for each, new in zip(stored, kept)]
+            return tf.group(*writes, count.write(size))
 
     with tf.control_dependencies([*batch]):
         update = tf.cond(end <= capacity, append, join)
-    return merged(_first(stored, count.read_value())), update
+    return merged(Bins(*first)), update
 
 
 def merged(bins: Bins) -> Bins:
@@ -149,23 +152,6 @@ def _by_block(bins: Bins, begins: tf.Tensor) -> Bins:
 
 def _together(first: Bins, second: Bins) -> Bins:
     return Bins(*(tf.concat(parts, axis=0) for parts in zip(first, second)))
-
-
-def _first(stored: Bins, count: tf.Tensor) -> Bins:
-    return Bins(*(each[:count] for each in stored))
-
-
-def _variable(name: str, shape: list[int], dtype: tf.DType) -> Any:
-    return tf.compat.v1.Variable(
-        lambda: tf.zeros(shape, dtype),
-        trainable=False,
-        collections=[
-            tf.compat.v1.GraphKeys.LOCAL_VARIABLES,
-            tf.compat.v1.GraphKeys.METRIC_VARIABLES,
-        ],
-        use_resource=True,
-        name=name,
-    )
 
 
 def area_under_roc(counts: tf.Tensor) -> tf.Tensor:

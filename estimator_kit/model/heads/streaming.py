@@ -15,13 +15,125 @@ the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 # A metric in the form of `EstimatorSpec.eval_metric_ops`: value and update op.
 Metric = tuple[tf.Tensor, tf.Operation]
+
+
+class Sharing:
+    """Objectives that share the variables and the code of their metrics. See `together.metrics_of`.
+
+    The metrics are made twice, in a function that adds a batch and in one that reads the values.
+    Both get the variables in the order of their creation.
+
+    Attributes:
+      count: the number of objectives.
+      index: int64, the objective of this call of the function.
+      updates: whether the function adds a batch. Otherwise it reads values.
+    """
+
+    def __init__(self, count: int):
+        self.count = count
+        self.index: Any = None
+        self.updates = True
+        self._variables: list[Any] = []
+        self._taken = 0
+
+    @contextlib.contextmanager
+    def applied(self, index: tf.Tensor, *, updates: bool) -> Iterator[None]:
+        """The variables of `Stored` belong to all objectives in this block."""
+        self.index, self.updates, self._taken = index, updates, 0
+        _SHARING.append(self)
+        try:
+            yield
+        finally:
+            _SHARING.remove(self)
+
+    def variable(self, make: Callable[[], Any]) -> Any:
+        """The next variable, which the first function makes in the graph around it."""
+        if self._taken == len(self._variables):
+            with tf.init_scope():
+                self._variables.append(make())
+        self._taken += 1
+        return self._variables[self._taken - 1]
+
+
+_SHARING: list[Sharing] = []
+
+
+class Stored:
+    """A variable with the sums or rows of a metric, zeros before the first batch.
+
+    In a block of `Sharing.applied`, one variable has an entry for each objective, and this is the
+    entry of the objective at work.
+
+    Args:
+      name: the name of the variable.
+      shape: its shape.
+      dtype: its type.
+      summed: whether it is the sum over the replicas of a distribution strategy.
+    """
+
+    def __init__(self, name: str, shape: Any, dtype: tf.DType, *, summed: bool = False):
+        self._shared = _SHARING[-1] if _SHARING else None
+        self._shape, self._dtype = tf.TensorShape(shape), dtype
+        whole = [*([self._shared.count] if self._shared else []), *self._shape]
+        keys = tf.compat.v1.GraphKeys
+        replicas = {
+            "synchronization": tf.VariableSynchronization.ON_READ,
+            "aggregation": tf.VariableAggregation.SUM,
+        }
+
+        def make() -> Any:
+            return tf.compat.v1.Variable(
+                lambda: tf.zeros(whole, dtype),
+                trainable=False,
+                collections=[keys.LOCAL_VARIABLES, keys.METRIC_VARIABLES],
+                use_resource=True,
+                name=name,
+                **(replicas if summed else {}),
+            )
+
+        self._variable = self._shared.variable(make) if self._shared else make()
+
+    @property
+    def adds(self) -> bool:
+        """Whether the graph or function adds batches."""
+        return self._shared is None or self._shared.updates
+
+    def now(self) -> tf.Tensor:
+        """What is stored now."""
+        if self._shared is None:
+            return self._variable.read_value()
+        # A gather copies this entry only, even while another objective writes.
+        return tf.gather(self._variable, self._shared.index)
+
+    def value(self) -> tf.Tensor:
+        """What is stored after all batches. A function that adds batches has zeros in its place."""
+        if self._shared is None or not self._shared.updates:
+            return self.now()
+        return tf.zeros(self._shape, self._dtype)
+
+    def add(self, values: tf.Tensor) -> Any:
+        """The op that adds values of the same shape."""
+        if self._shared is None:
+            return self._variable.assign_add(values, read_value=True)
+        if not self._shared.updates:
+            return tf.no_op()
+        each = tf.IndexedSlices(values[tf.newaxis], self._shared.index[tf.newaxis])
+        return tf.group(self._variable.scatter_add(each))
+
+    def write(self, values: tf.Tensor, begin: Any = None, end: Any = None) -> Any:
+        """The op that replaces the values, or those from `begin` to `end` (int64)."""
+        at = [] if self._shared is None else [self._shared.index]
+        if self._shape.rank:
+            at.append(slice(begin, end))
+        return (self._variable[tuple(at)] if at else self._variable).assign(values)
 
 
 def streaming_sum(values: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
@@ -34,21 +146,8 @@ def streaming_sum(values: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
     Returns:
       (total, update), both float64 in the shape of `values`.
     """
-    total = tf.compat.v1.Variable(
-        lambda: tf.zeros(values.shape, tf.float64),
-        trainable=False,
-        collections=[
-            tf.compat.v1.GraphKeys.LOCAL_VARIABLES,
-            tf.compat.v1.GraphKeys.METRIC_VARIABLES,
-        ],
-        validate_shape=True,
-        synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.SUM,
-        use_resource=True,
-        name=name,
-    )
-    update = total.assign_add(tf.cast(values, tf.float64), read_value=True)
-    return total.read_value(), update
+    total = Stored(name, values.shape, tf.float64, summed=True)
+    return total.value(), total.add(tf.cast(values, tf.float64))
 
 
 def also_updating(metrics: dict[str, Metric], update: tf.Operation) -> dict[str, Metric]:
@@ -67,14 +166,19 @@ Divide = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 def sums(losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """[sum(weight * loss), sum(weight), rows, rows whose weight is not 0]."""
-    rows = tf.shape(weights)[0]
+    """[sum(weight * loss), sum(weight), rows, rows whose weight is not 0].
+
+    Args:
+      losses, weights: [rows], or [objectives, rows] for sums [4, objectives].
+    """
+    rows = tf.cast(tf.shape(weights)[-1], weights.dtype)
+    weight_sum = tf.reduce_sum(weights, axis=-1)
     return tf.stack(
         [
-            tf.reduce_sum(losses * weights),
-            tf.reduce_sum(weights),
-            tf.cast(rows, weights.dtype),
-            tf.cast(tf.math.count_nonzero(weights), weights.dtype),
+            tf.reduce_sum(losses * weights, axis=-1),
+            weight_sum,
+            rows if weights.shape.rank == 1 else tf.fill(tf.shape(weight_sum), rows),
+            tf.cast(tf.math.count_nonzero(weights, axis=-1), weights.dtype),
         ]
     )
 
@@ -93,7 +197,7 @@ def reduced(parts: tf.Tensor, reduction: str, *, divide: Divide) -> tf.Tensor:
     number of masked rows. `tf.compat.v1.losses.Reduction` and Keras use the other names.
 
     Args:
-      parts: [4], the result of `sums`.
+      parts: [4] or [4, objectives], the result of `sums`.
       reduction: one of the names above.
       divide: the division, which defines the result for a denominator of 0.
     """
@@ -108,7 +212,7 @@ def reduced(parts: tf.Tensor, reduction: str, *, divide: Divide) -> tf.Tensor:
     return divide(total, below[reduction])
 
 
-_COLLECTION = "estimator_kit/observed"
+COLLECTION = "estimator_kit/observed"
 
 
 class Observed(NamedTuple):
@@ -128,13 +232,13 @@ class Observed(NamedTuple):
 def observe(objective: str, kind: str, total: tf.Tensor) -> None:
     """Offers a total to whoever observes the evaluation; see `Observed`."""
     if not tf.executing_eagerly():
-        tf.compat.v1.add_to_collection(_COLLECTION, Observed(objective, kind, total))
+        tf.compat.v1.add_to_collection(COLLECTION, Observed(objective, kind, total))
 
 
 def change(objective: str, function: Callable[[tf.Tensor], tf.Tensor]) -> None:
     """Replaces each total that an objective has offered by a function of it."""
     if not tf.executing_eagerly():
-        offered = tf.compat.v1.get_collection_ref(_COLLECTION)
+        offered = tf.compat.v1.get_collection_ref(COLLECTION)
         offered[:] = [
             each._replace(total=function(each.total)) if each.objective == objective else each
             for each in offered
@@ -146,6 +250,6 @@ def take(graph: tf.Graph) -> list[Observed]:
 
     TensorFlow would try to write the collection into each MetaGraph.
     """
-    observations = list(graph.get_collection(_COLLECTION))
-    graph.clear_collection(_COLLECTION)
+    observations = list(graph.get_collection(COLLECTION))
+    graph.clear_collection(COLLECTION)
     return observations

@@ -103,22 +103,18 @@ def _total_loss(
         name: metrics[f"{EXAMPLE_LOSS if name in batch.own else 'loss'}/{name}"]
         for name in model.heads
     }
-    broken, counting = streaming_sum(
-        tf.stack([_undefined(model, batch, name) for name in sources]),
-        "undefined_losses",
-    )
+    broken, counting = streaming_sum(_undefined(model, batch), "undefined_losses")
     nan = tf.constant(float("nan"), tf.float64)
-    missing = {name: tf.math.is_nan(value) for name, (value, _) in sources.items()}
-    values = {}
-    for index, (name, (value, _)) in enumerate(sources.items()):
-        without_weight = missing[name] & tf.equal(broken[index], 0)
-        values[name] = tf.cast(tf.where(without_weight, tf.zeros_like(value), value), tf.float32)
+    losses = tf.stack([value for value, _ in sources.values()])
+    missing = tf.math.is_nan(losses)
+    losses = tf.where(missing & tf.equal(broken, 0), tf.zeros_like(losses), losses)
+    values = dict(zip(sources, tf.unstack(tf.cast(losses, tf.float32))))
     v1 = tf.compat.v1  # The same variables as in the call for the batch.
     with v1.variable_scope(v1.get_variable_scope(), reuse=True, auxiliary_name_scope=False):
         total = labeled.total(model, values)
     with user_code.explained(model, "loss"):
         _refuse_batch(model, batch, total)
-    total = tf.where(tf.reduce_all(list(missing.values())), tf.cast(nan, total.dtype), total)
+    total = tf.where(tf.reduce_all(missing), tf.cast(nan, total.dtype), total)
     updates = [counting, *(update for _, update in [*sources.values(), *added])]
     total = tf.add_n([total, *(tf.cast(value, total.dtype) for value, _ in added)])
     if batch.penalties:
@@ -141,11 +137,12 @@ def _refuse_batch(model: Model, batch: Labeled, total: tf.Tensor) -> None:
         )
 
 
-def _undefined(model: Model, batch: Labeled, name: str) -> tf.Tensor:
-    """float64, above 0 if the loss or a prediction of an objective is NaN in this batch."""
-    loss_is_nan = tf.cast(tf.math.is_nan(batch.losses[name]), tf.float64)
-    head = model.heads[name]
-    return loss_is_nan + joint.nan_logits(head, batch.logits[name], batch.weights[name])
+def _undefined(model: Model, batch: Labeled) -> tf.Tensor:
+    """float64 [objectives], above 0 where the loss or a prediction of this batch is NaN."""
+    losses = tf.stack([batch.losses[name] for name in model.heads])
+    nan_logits = joint.nan_logits(model.heads, batch.logits, batch.labels, batch.weights)
+    counts = tf.stack([nan_logits[name] for name in model.heads])
+    return tf.cast(tf.math.is_nan(losses), tf.float64) + counts
 
 
 def _checked(model: str, returned: Any, taken: Collection[str]) -> dict[str, Any]:

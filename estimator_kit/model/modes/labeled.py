@@ -96,7 +96,7 @@ def labeled_batch(
         logits = check_rows(user_code.name_of(model, "logits"), logits, label)
     user_arguments: dict[str, Any] = {}
     if computes_losses or mode == ModeKeys.EVAL:
-        of_objectives = prediction.by_objective(model.heads, logits)
+        of_objectives = prediction.of_all(model.heads, logits)
         predictions = prediction.joined(of_objectives, outputs)
         user_arguments = {
             "labels": user_code.Named(labels, "labels"),

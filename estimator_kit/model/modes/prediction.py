@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Optional, Protocol
 import tensorflow as tf
 
 from estimator_kit.model import outputs as model_outputs
-from estimator_kit.model.heads import Head
+from estimator_kit.model.heads import Head, together
 from estimator_kit.model.heads.class_metrics import words_of_classes
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from estimator_kit.model.own_losses import ExampleLosses
@@ -38,6 +38,31 @@ def by_objective(
         with tf.name_scope(f"objectives/{name}/predictions"):
             predictions[name] = head.predictions(logits[name])
     return predictions
+
+
+def of_all(
+    heads: Mapping[str, Head], logits: Mapping[str, tf.Tensor]
+) -> dict[str, dict[str, tf.Tensor]]:
+    """The same, where heads with the same settings are computed together.
+
+    One prediction then needs the logits of all of them, so an export does not use it.
+    """
+    predictions: dict[str, dict[str, tf.Tensor]] = {}
+    for names in together.alike(heads, {n: _form(heads[n], logits[n]) for n in heads}):
+        with tf.name_scope(f"objectives/{names[0]}/predictions"):
+            if len(names) == 1:
+                predictions[names[0]] = heads[names[0]].predictions(logits[names[0]])
+                continue
+            rows = tf.concat([logits[name] for name in names], axis=0)
+            for key, value in heads[names[0]].predictions(rows).items():
+                for name, part in zip(names, tf.split(value, len(names))):
+                    predictions.setdefault(name, {})[key] = part
+    return {name: predictions[name] for name in heads}
+
+
+def _form(head: Head, logits: Any) -> Any:
+    words = head.label.vocabulary
+    return (*together.form(logits), None if words is None else tuple(words))
 
 
 def joined(found: Mapping[str, Mapping[str, tf.Tensor]], added: Outputs) -> dict[str, tf.Tensor]:

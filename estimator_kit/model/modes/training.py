@@ -18,7 +18,7 @@ import tensorflow as tf
 from estimator_kit.embeddings import growing_ids
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import initial_values, own_session, user_code
-from estimator_kit.model.heads import Head
+from estimator_kit.model.heads import Head, joint
 from estimator_kit.model.modes import own_step
 from estimator_kit.model.modes.evaluation import EXAMPLE_LOSS
 from estimator_kit.model.modes.labeled import Labeled
@@ -49,11 +49,8 @@ def name_means(
     weights: Mapping[str, tf.Tensor],
 ) -> None:
     """Names the mean prediction and the mean label of each objective that has them."""
-    for name, head in heads.items():
-        with tf.name_scope(f"objectives/{name}/means"):
-            means = head.batch_means(logits[name], labels[head.label_name], weights[name])
-        for key, value in means.items():
-            tf.identity(value, name=f"{MEANS_SCOPE}/{key}/{name}")
+    for key, value in joint.means_of(heads, logits, labels, weights).items():
+        tf.identity(value, name=f"{MEANS_SCOPE}/{key}")
 
 
 def name_images(spec: FeatureSpec, features: Features) -> None:
@@ -108,14 +105,28 @@ def _summarize(batch: Labeled, factors: Mapping[str, tf.Tensor]) -> None:
 
     The tags are the names of the metrics of an evaluation.
     """
+    losses = {}
     for name, value in batch.losses.items():
-        value = tf.identity(value, name=f"{LOSSES_SCOPE}/{name}")
         tag = EXAMPLE_LOSS if name in batch.own else "loss"
-        tf.compat.v1.summary.scalar(f"{tag}/{name}", value)
+        losses[f"{tag}/{name}"] = tf.identity(value, name=f"{LOSSES_SCOPE}/{name}")
+    _summarize_scalars(losses)
     for name, value in batch.added_losses.items():
         tf.compat.v1.summary.scalar(f"{ADDED_LOSS}/{name}", value)
-    for name, value in factors.items():
-        tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
+    _summarize_scalars({f"loss_factor/{name}": value for name, value in factors.items()})
+
+
+def _summarize_scalars(values: Mapping[str, tf.Tensor]) -> None:
+    """`tf.compat.v1.summary.scalar` of several values of one type, in one op."""
+    if len(values) < 2 or tf.distribute.has_strategy():  # Only the first replica has summaries.
+        for name, value in values.items():
+            tf.compat.v1.summary.scalar(name, value)
+        return
+    tags = []
+    for name in values:
+        with tf.name_scope(name) as scope:  # So tags are as different as names of ops.
+            tags.append(scope.rstrip("/"))
+    summary = tf.raw_ops.ScalarSummary(tags=tags, values=tf.stack(list(values.values())))
+    tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SUMMARIES, summary)
 
 
 def _train_op(model: Model, loss: tf.Tensor) -> tf.Operation:

@@ -57,6 +57,7 @@ class SummariesHook(tf.compat.v1.train.SessionRunHook):
         self._images = []
         names = {LEARNING_RATE_TENSOR: "learning_rate", GRADIENT_NORM_TENSOR: "gradient_norm"}
         graph, added = tf.compat.v1.get_default_graph(), []
+        scalars: dict[str, tf.Tensor] = {}
         with tf.name_scope("summaries"):
             for op in graph.get_operations():
                 tag = names.get(op.name)
@@ -65,7 +66,10 @@ class SummariesHook(tf.compat.v1.train.SessionRunHook):
                 elif op.name.startswith(f"{IMAGES_SCOPE}/"):
                     self._images.append(_image(op))
                 if tag is not None:
-                    added.append(tf.raw_ops.ScalarSummary(tags=tag, values=op.outputs[0]))
+                    scalars[tag] = op.outputs[0]
+            if scalars:
+                values = tf.stack(list(scalars.values()))
+                added.append(tf.raw_ops.ScalarSummary(tags=list(scalars), values=values))
             if self._histograms:
                 for variable in tf.compat.v1.trainable_variables():
                     tag = variable.op.name

@@ -86,7 +86,7 @@ class Evaluation:
                 for name, o in self.heads.items()
             }
             self._factor = tf.compat.v1.placeholder(tf.float32, [None])
-            weights = {n: joint.weights_of(o, labels) for n, o in self.heads.items()}
+            weights = joint.weights_of(self.heads, labels)
             factors = {n: tf.reshape(self._factor, [-1] + [1] * (w.shape.rank - 1))
                        for n, w in weights.items()}  # fmt: skip
             weights = {name: w * factors[name] for name, w in weights.items()}

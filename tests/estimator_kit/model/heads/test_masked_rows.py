@@ -90,7 +90,7 @@ def losses_and_metrics(spec, *batches):
         records = v1.placeholder(tf.string, [None])
         scores = v1.placeholder(tf.float32, [None, objectives["y"].logits_dimension])
         labels = joint.dense_labels(Transform(spec).features_and_labels(records)[1])
-        given = objectives, {"y": scores}, labels, {"y": joint.weights_of(objectives["y"], labels)}
+        given = objectives, {"y": scores}, labels, joint.weights_of(objectives, labels)
         loss, metrics = joint.losses_of(*given)["y"], joint.metrics_of(*given)
         (gradient,) = tf.gradients(loss, [scores])
         updates = [update for _, update in metrics.values()]
