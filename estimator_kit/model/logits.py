@@ -117,7 +117,8 @@ def check_rows(place: str, logits: Mapping[str, Any], label: Any) -> dict[str, A
     # tf.debugging.assert_equal adds twice as many ops.
     said = [tf.gather(texts, wrong), logits_rows[wrong], "rows for a batch of", rows]
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(equal), said)]):
-        tensors = tf.identity_n(tensors)
+        # tf.identity_n would join the gradients of objectives that share nothing.
+        tensors = [tf.identity(tensor) for tensor in tensors]
     return {
         name: value._replace(hidden=tensor) if isinstance(value, StepScores) else tensor
         for (name, value), tensor in zip(logits.items(), tensors)

@@ -476,6 +476,7 @@ class ModelFn(abc.ABC):
             added=losses,
             penalties=list(penalties.values()),
             computes_losses=type(self).example_losses is not ModelFn.example_losses,
+            sums_losses=type(self).loss is ModelFn.loss,
         )
         if mode == ModeKeys.EVAL:
             return evaluation.spec(self, batch, readers, lambda: self._scaffold(mode))

@@ -43,10 +43,18 @@ def losses_of(
     logits: Mapping[str, tf.Tensor],
     labels: Mapping[str, tf.Tensor],
     weights: Mapping[str, tf.Tensor],
+    *,
+    apart: bool = False,
 ) -> dict[str, tf.Tensor]:
-    """The scalar loss of a batch, by objective. `metrics_of` describes the arguments."""
+    """The scalar loss of a batch, by objective. `metrics_of` describes the other arguments.
+
+    Args:
+      apart: whether each loss has separate ops. Otherwise, the gradient of one loss with respect to
+        the logits of another objective is 0 instead of None.
+    """
+    batches = _batches(heads, logits, labels, weights)
     losses = {}
-    for group in together.groups_of(heads, _batches(heads, logits, labels, weights)):
+    for group in together.groups_of(heads, batches, apart=apart):
         with tf.name_scope(f"objectives/{group.name}/loss"):
             losses.update(together.losses_of(group))
     return {name: losses[name] for name in heads}

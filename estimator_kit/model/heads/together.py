@@ -83,10 +83,12 @@ def form(value: Any) -> tuple[Any, ...]:
     return (value.dtype, *value.shape[1:]) if isinstance(value, tf.Tensor) else (type(value),)
 
 
-def groups_of(heads: Mapping[str, Head], batches: Mapping[str, Batch]) -> list[Group]:
-    """The groups of objectives. An objective is alone if it has groups of rows, too."""
+def groups_of(
+    heads: Mapping[str, Head], batches: Mapping[str, Batch], *, apart: bool = False
+) -> list[Group]:
+    """The groups of objectives. With `apart`, each is alone. So is one that has groups of rows."""
     forms = {
-        name: (tuple(map(form, batch)), None if batch.group is None else name)
+        name: name if apart or batch.group is not None else tuple(map(form, batch))
         for name, batch in batches.items()
     }
     return [

@@ -74,6 +74,7 @@ def labeled_batch(
     added: Added,
     penalties: Sequence[tf.Tensor],
     computes_losses: bool,
+    sums_losses: bool,
 ) -> Labeled:
     """Computes the losses of a batch.
 
@@ -87,6 +88,8 @@ def labeled_batch(
       penalties: the penalties of embedding vectors.
       computes_losses: whether the model overrides `example_losses`. Otherwise the graph of a
         training has no predictions.
+      sums_losses: whether the loss is the weighted sum of the losses of all objectives. Otherwise,
+        training may need the gradients of single losses.
     """
     padding = labels.get(PADDING)
     with tf.name_scope("labels"):
@@ -105,7 +108,8 @@ def labeled_batch(
             "features": features,
         }
     own = _own_losses(model, user_arguments) if computes_losses else {}
-    losses = _losses(model, logits, labels, weights, own)
+    apart = mode == ModeKeys.TRAIN and not (sums_losses and isinstance(model.combination, Weights))
+    losses = _losses(model, logits, labels, weights, own, apart=apart)
     loss = _combined(model, losses, mode)
     own_losses.check_used(type(model).__name__, added, [loss])
     with tf.name_scope(own_losses.ADDED_LOSS):
@@ -158,10 +162,12 @@ def _losses(
     labels: Mapping[str, tf.Tensor],
     weights: Mapping[str, tf.Tensor],
     own: Mapping[str, Weighted],
+    *,
+    apart: bool,
 ) -> dict[str, tf.Tensor]:
     """The loss of each objective, in the order of the spec."""
     heads = {name: head for name, head in model.heads.items() if name not in own}
-    losses = joint.losses_of(heads, logits, labels, weights)
+    losses = joint.losses_of(heads, logits, labels, weights, apart=apart)
     for name, rows in own.items():
         losses[name] = own_losses.example_loss(model.heads[name], rows)
     return {name: losses[name] for name in model.heads}

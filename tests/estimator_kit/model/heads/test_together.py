@@ -203,6 +203,17 @@ def test_one_more_objective_adds_few_ops():
     assert (ops[12] - ops[2]) / 10 < 10
 
 
+def test_losses_that_are_apart_share_no_gradients():
+    with tf.Graph().as_default():
+        group = groups(2)
+        logits, labels, weights = (
+            dict(zip(group.heads, part)) for part in list(zip(*group.batches.values()))[:3]
+        )
+        losses = joint.losses_of(group.heads, logits, labels, weights, apart=True)
+        own, other = tf.gradients(losses["y0"], [logits["y0"], logits["y1"]])
+    assert own is not None and other is None
+
+
 def test_the_graph_is_freed():
     with tf.Graph().as_default() as graph:
         together.metrics_of(groups(2), joining_bins)
