@@ -9,7 +9,9 @@ stores tensors under separate names. This module runs no session and reads no fi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Optional
@@ -36,6 +38,8 @@ _log = logging.getLogger("estimator_kit")
 # table whose shape is not known has None in the place of the axes.
 Shape = Optional[tuple[Any, ...]]
 Shapes = Mapping[str, Any]  # Each value is a `Shape`.
+
+_NOTHING = contextlib.nullcontext()
 
 _ROWS = 3  # Of the graph of predictions that `outline` makes.
 
@@ -87,14 +91,14 @@ def outline(model: ModelFn) -> ModelOutline:
     fixed number of rows, because it then shows outputs with another number.
     """
     with raw_features.asked() as asked:
-        train = build(model, ModeKeys.TRAIN)
+        train = _build(model, ModeKeys.TRAIN)
         with train[0].as_default():
             stored = _saved()
             variables = {**stored.variables, **stored.growing}
         evaluated = weights_of(model)
         _check_rows(model, evaluated.metrics)
         _check_added_losses(model)
-        graph, _ = build(model, ModeKeys.PREDICT, rows=_ROWS)
+        graph, _ = _build(model, ModeKeys.PREDICT, rows=_ROWS)
         with graph.as_default():
             answering = _saved()
     unread = [name for name in model.spec.raw if name not in asked]
@@ -142,7 +146,7 @@ def _check_rows(model: ModelFn, metrics: Collection[str]) -> None:
     overrides = any(getattr(type(model), name) is not getattr(ModelFn, name) for name in own)
     if overrides or any(name.startswith(f"{ADDED_LOSS}/") for name in metrics):
         try:
-            build(model, ModeKeys.EVAL, rows=_MANY_ROWS)
+            _build(model, ModeKeys.EVAL, rows=_MANY_ROWS)
         except WrongRows:
             raise
         except Exception as error:
@@ -154,7 +158,7 @@ def weights_of(model: ModelFn) -> ModelWeights:
 
     It has no optimizer slots, so its variables are the model.
     """
-    graph, spec = build(model, ModeKeys.EVAL)
+    graph, spec = _build(model, ModeKeys.EVAL)
     with graph.as_default():
         stored = _saved()
         kept = {**stored.variables, **stored.growing}
@@ -168,8 +172,16 @@ def weights_of(model: ModelFn) -> ModelWeights:
     return ModelWeights(shapes, frozenset(metrics), places)
 
 
-def build(model: ModelFn, mode: str, rows: Optional[int] = None) -> tuple[tf.Graph, Any]:
-    """A new graph of a model in a mode and its EstimatorSpec, by default of any number of rows."""
+def build(
+    model: ModelFn,
+    mode: str,
+    rows: Optional[int] = None,
+    context: contextlib.AbstractContextManager[Any] = _NOTHING,
+) -> tuple[tf.Graph, Any]:
+    """A new graph of a model in a mode and its EstimatorSpec, by default of any number of rows.
+
+    `context` is entered in the graph before the model is made.
+    """
     graph = tf.Graph()
     # No value is drawn, but with --deterministic an initializer without a seed is an error.
     graph.seed = 1
@@ -177,7 +189,34 @@ def build(model: ModelFn, mode: str, rows: Optional[int] = None) -> tuple[tf.Gra
         tf.compat.v1.train.get_or_create_global_step()
         examples = tf.compat.v1.placeholder(tf.string, [rows])
         features, labels = Transform(model.spec).features_and_labels(examples)
-        return graph, model(features, labels, mode)
+        with context:
+            return graph, model(features, labels, mode)
+
+
+def _build(model: ModelFn, mode: str, rows: Optional[int] = None) -> tuple[tf.Graph, Any]:
+    """`build`, without the ops of TensorFlow's initializers, which are a tenth of a graph."""
+    values: dict[Any, tf.Tensor] = {}
+
+    def make(next_creator: Any, **arguments: Any) -> Any:
+        value, shape = arguments.get("initial_value"), arguments.get("shape")
+        drawn = isinstance(value, functools.partial) and _is_of_tensorflow(value.func)
+        if drawn and shape is not None:
+            dtype = tf.as_dtype(arguments["dtype"])
+
+            def unknown() -> tf.Tensor:
+                key = (tf.compat.v1.get_default_graph(), dtype, *shape)
+                if key not in values:
+                    values[key] = tf.compat.v1.placeholder(dtype, shape)
+                return values[key]
+
+            arguments["initial_value"] = unknown
+        return next_creator(**arguments)
+
+    return build(model, mode, rows, tf.variable_creator_scope(make))
+
+
+def _is_of_tensorflow(initializer: Any) -> bool:
+    return type(initializer).__module__.startswith("tensorflow.")
 
 
 class _Saved(NamedTuple):

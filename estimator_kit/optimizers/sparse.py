@@ -32,7 +32,7 @@ square of single rows is wrong. Only sums and scaling may come before `summed`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -112,6 +112,16 @@ def write_rows(variable: tf.Variable, indices: tf.Tensor, rows: tf.Tensor) -> tf
     return tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=indices, updates=rows)
 
 
+class _AdamStep(NamedTuple):
+    """Scalars of a step. `rate` contains the corrections of the first steps."""
+
+    rate: tf.Tensor
+    beta1: tf.Tensor
+    beta2: tf.Tensor
+    one_minus_beta1: tf.Tensor
+    one_minus_beta2: tf.Tensor
+
+
 class LazyAdamOptimizer(SummedRows, tf.compat.v1.train.AdamOptimizer):
     """`tf.compat.v1.train.AdamOptimizer` (Kingma & Ba, ICLR 2015), whose arguments it takes.
 
@@ -129,16 +139,30 @@ class LazyAdamOptimizer(SummedRows, tf.compat.v1.train.AdamOptimizer):
     never updates of w.
     """
 
+    _of_float32: Optional[_AdamStep] = None
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        # Replicas of a strategy have their own values on their devices.
+        strategy = tf.distribute.has_strategy()
+        self._of_float32 = None if strategy else self._numbers_of_step(tf.float32)
+
+    def _numbers_of_step(self, dtype: tf.DType) -> _AdamStep:
+        """What is the same for all variables in a step. Without sharing, it is 13 ops for each."""
+        power1, power2 = (tf.cast(p, dtype) for p in self._get_beta_accumulators())
+        beta1, beta2 = (tf.cast(b, dtype) for b in (self._beta1_t, self._beta2_t))
+        rate = tf.cast(self._lr_t, dtype) * tf.sqrt(1 - power2) / (1 - power1)
+        return _AdamStep(rate, beta1, beta2, 1 - beta1, 1 - beta2)
+
     def _resource_apply_sparse(
         self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor
     ) -> tf.Operation:
         """Each row is passed once, with the sum of its gradients."""
-        power1, power2 = (tf.cast(p, grad.dtype) for p in self._get_beta_accumulators())
-        beta1, beta2 = (tf.cast(b, grad.dtype) for b in (self._beta1_t, self._beta2_t))
-        rate = tf.cast(self._lr_t, grad.dtype) * tf.sqrt(1 - power2) / (1 - power1)
+        step = self._of_float32 if grad.dtype == tf.float32 else None
+        rate, beta1, beta2, rest1, rest2 = step or self._numbers_of_step(grad.dtype)
         first, second = self.get_slot(var, "m"), self.get_slot(var, "v")
-        m = beta1 * gather_rows(first, indices) + (1 - beta1) * grad
-        v = beta2 * gather_rows(second, indices) + (1 - beta2) * grad * grad
+        m = beta1 * gather_rows(first, indices) + rest1 * grad
+        v = beta2 * gather_rows(second, indices) + rest2 * grad * grad
         change = rate * m / (tf.sqrt(v) + tf.cast(self._epsilon_t, grad.dtype))
         return tf.group(
             write_rows(first, indices, m),
