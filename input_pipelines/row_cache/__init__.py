@@ -2,7 +2,7 @@
 
     folder          the cached shards in a folder; their names; the size limit; several runs at once
     shards          packs transformed rows into a few dense tensors, and blocks of them into records
-    writer          writes shards in a thread, beside a training
+    writer          writes shards in a thread, during a training
     rows            datasets of packed rows: from the cache where they are, or from records
     cache           combines all of this for `input_fns`
 

@@ -6,8 +6,8 @@
         batches = blocks.rebatch(512).map(rows.layout.unpack)
 
 Each time that a file is opened, its rows come from the cache if they are there. Otherwise they are
-transformed, and stored beside the training (`writer`). So the first epoch is as fast as without a
-cache, and a run never fails because its rows cannot be stored. Either way the rows come in the
+transformed, and stored during the training (`writer`). A run never waits or fails because its rows
+cannot be stored. Either way the rows come in the
 same blocks, and have the same bits. Old rows of a file that has changed are never returned. If a
 file changes while the run reads from the cache, the run does not notice.
 """

@@ -84,7 +84,7 @@ class RowLayout:
             *(_field(name, labels[name], None) for name in sorted(labels)),
         ]
         # The fields of each matrix, by (stored type, type after unpacking, whether a row has one
-        # number without a dimension of its own).
+        # number without a separate dimension).
         self._matrices: dict[tuple[tf.DType, tf.DType, bool], list[_Field]] = {}
         for field in self._fields:
             if not field.is_list:

@@ -1,9 +1,9 @@
-"""Writes shards of rows into a cache folder in a thread of its own, beside the training.
+"""Writes shards of rows into a cache folder in a separate thread, during the training.
 
     writer = ShardWriter(folder, to_records, warn)
     reading = writer.begin(key, source, still_same)
     writer.put(reading, number, block)          # Block by block, in any order.
-    writer.end(reading, number)                 # So many blocks; the shard becomes an entry.
+    writer.end(reading, number)                 # With this many blocks, it becomes an entry.
     writer.close()                              # Writes what is queued.
 
 Writing never stops or delays a training. If the disk is full, the folder has no room, or blocks
