@@ -5,7 +5,7 @@
 The model has 13 numbers and 26 embeddings of 100,000 by 16, a DNN of 256-128-64 units, Adagrad and
 batches of 1024. Each side is a separate process. A round is a whole epoch, because the start of
 an epoch costs more than its other batches. `cached` reads rows from the row cache, `run` is a whole
-run of two epochs, from the start of the process to the last checkpoint, with a cache that is empty
+run of five epochs, from the start of the process to the last checkpoint, with a cache that is empty
 at first. The part `observing` compares our training with the hooks that measure a run, and without
 them. docs/reference/speed.md has results.
 """
@@ -46,7 +46,7 @@ from input_pipelines.record_files import tfrecords
 from input_pipelines.row_cache.cache import Cached, RowCache
 
 ROOT = Path(__file__).parents[1]
-EPOCHS = 2  # Of a whole run.
+EPOCHS = 5  # Of a whole run.
 ANSWERS = 200  # In a round.
 
 # For each part: what is compared, our side, and the other side.

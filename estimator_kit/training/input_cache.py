@@ -96,7 +96,8 @@ def opened(
         cache.close()
         counts = cache.counts
         _log.info(
-            "input cache: %d files found, %d files transformed (%s rows stored), %d files removed",
+            "input cache %s: %d files found, %d files transformed (%s rows stored), %d removed",
+            cache.folder,
             counts.hits,
             counts.misses,
             f"{counts.rows:,}",
@@ -132,7 +133,7 @@ def _limit(reading: Reading, folder: str) -> int:
         return int(reading.input_cache_gib * _GIB)
     if reading.named_cache is not None:
         return DEFAULT_GIB * _GIB
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # The rows may be private.
     kept = sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())
     free = shutil.disk_usage(folder).free
     return min(DEFAULT_GIB * _GIB, int(_SHARE_OF_DISK * (free + kept)))

@@ -62,6 +62,7 @@ class RowCache:
         removed first.
 
     Attributes:
+      folder: the folder.
       counts: what was found in the cache.
 
     Raises:
@@ -70,7 +71,7 @@ class RowCache:
 
     def __init__(self, folder: str, *, limit: int):
         self.counts = CacheCounts()
-        self._name = folder
+        self.folder = folder
         self._limit = limit
         self._used: dict[str, str] = {}
         self._files: dict[tuple[str, str], bool] = {}  # Whether rows were in the cache at first.
@@ -163,7 +164,7 @@ class RowCache:
             self._warned = True
             _log.warning(
                 "input cache %s: %s. The run goes on, but stores no more transformed rows",
-                self._name,
+                self.folder,
                 problem,
             )
 

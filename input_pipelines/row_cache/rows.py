@@ -153,19 +153,20 @@ class CachedRows:
                 return None
             places.append(blocks)
             numbers.append(NOT_WRITTEN if path is None else _STORED)
-        packed = self._packed()
+        packed = self._packed() if NOT_WRITTEN in numbers else None
         sizes = [self.layout.records if n == _STORED else tfrecords.BLOCK for n in numbers]
         of_file, size_of = tf.constant(numbers, tf.int64), tf.constant(sizes, tf.int64)
+
+        def rows(file: tf.Tensor, records: tf.Tensor) -> Sequence[tf.Tensor]:
+            if packed is None:
+                return self.layout.from_records(records)
+            return packed(of_file[file], tf.constant(0, tf.int64), records, False)
 
         def read(
             file: tf.Tensor, path: tf.Tensor, begin: tf.Tensor, skip: tf.Tensor
         ) -> tf.data.Dataset:
-            nowhere = tf.constant(0, tf.int64)
-            return tfrecords.records_at(path, begin, size_of[file]).map(
-                lambda records: tuple(
-                    part[skip:] for part in packed(of_file[file], nowhere, records, False)
-                )
-            )
+            block = tfrecords.records_at(path, begin, size_of[file])
+            return block.map(lambda records: tuple(part[skip:] for part in rows(file, records)))
 
         return rest_of_epoch.rest(places, read=read, **order)
 

@@ -51,7 +51,7 @@ def cache(tmp_path):
 def again(cache):
     """A cache for another run with the same folder."""
     cache.close()
-    return RowCache(cache._name, limit=100 * MIB)
+    return RowCache(cache.folder, limit=100 * MIB)
 
 
 def read(cache, spec, files):
@@ -63,7 +63,7 @@ def read(cache, spec, files):
 
 
 def entries(cache):
-    return sorted(name for name in os.listdir(cache._name) if name.endswith(".rows"))
+    return sorted(name for name in os.listdir(cache.folder) if name.endswith(".rows"))
 
 
 def same(ours, theirs):
@@ -195,7 +195,7 @@ def test_a_bad_record_leaves_nothing_behind(spec, files, cache):
         read(cache, spec, [files[1]])
     cache.close()
     assert not entries(cache)
-    assert set(os.listdir(cache._name)) <= {".lock", ".digests"}
+    assert set(os.listdir(cache.folder)) <= {".lock", ".digests"}
 
 
 @pytest.mark.ci
@@ -264,7 +264,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_stored(spec, files, cache, 
 def test_a_folder_that_vanishes_does_not_stop_a_run(spec, files, cache, monkeypatch, young):
     monkeypatch.setattr(folder, "_YOUNG", young)
     read(cache, spec, files[:1])
-    shutil.rmtree(cache._name)
+    shutil.rmtree(cache.folder)
     assert sum(len(batch["row"]) for _, batch in read(cache, spec, files[1:])) == 1200
 
 
@@ -276,7 +276,7 @@ def test_rows_that_cannot_be_cached_are_refused(spec, files, cache):
 
 def test_a_damaged_entry_is_found_and_removed(spec, files, cache):
     read(cache, spec, files)
-    paths = [f"{cache._name}/{name}" for name in entries(cache)]
+    paths = [f"{cache.folder}/{name}" for name in entries(cache)]
     sizes = {os.path.getsize(path): path for path in paths}
     with open(sizes[max(sizes)], "r+b") as file:
         file.seek(200)
@@ -302,8 +302,8 @@ def test_a_run_goes_on_if_the_cache_is_too_small(spec, files, tmp_path, limit, c
     caplog.set_level("WARNING", "estimator_kit")
     with RowCache(f"{tmp_path}/small", limit=limit) as small:
         assert sum(len(batch["row"]) for _, batch in read(small, spec, files)) == 2500
-        assert not glob.glob(f"{small._name}/.{small._folder._run}-*")
-        assert sum(os.path.getsize(f"{small._name}/{name}") for name in entries(small)) <= limit
+        assert not glob.glob(f"{small.folder}/.{small._folder._run}-*")
+        assert sum(os.path.getsize(f"{small.folder}/{name}") for name in entries(small)) <= limit
     (message,) = [r.getMessage() for r in caplog.records if r.name == "estimator_kit"]
     assert message.startswith(f"input cache {tmp_path}/small: ")
     assert message.endswith(
@@ -325,7 +325,7 @@ def test_a_slow_disk_stops_writing_and_not_the_run(spec, files, cache, monkeypat
     assert [len(block[0]) for block in blocks] == [1024, 10, 1024, 276, 166]
     assert not entries(cache)
     assert [each.getMessage() for each in caplog.records] == [
-        f"input cache {cache._name}: the disk is slower than reading the files. The run goes on, "
+        f"input cache {cache.folder}: the disk is slower than reading the files. The run goes on, "
         "but stores no more transformed rows"
     ]
 
