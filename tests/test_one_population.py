@@ -27,9 +27,10 @@ from input_pipelines.data_service import WorkerInput
 from input_pipelines.integrity import label_order, spec_check
 from input_pipelines.prepare.analyze import refresh, scan
 from input_pipelines.reading.selection import Selection
+from input_pipelines.reading.shuffling import Span
 from input_pipelines.reading.sources import Files
 from input_pipelines.record_files import writing
-from input_pipelines.row_cache.cache import RowCache
+from input_pipelines.row_cache.cache import Cached, RowCache
 from tests.test_digests import with_functions
 from tests.test_layering import MODULES, module_of, tree_of
 
@@ -97,8 +98,15 @@ def selected(spec, files, _):
 
 def cached(spec, files, folder):
     with RowCache(f"{folder}/cache", limit=2**30) as cache:
-        yield sum(len(block[0]) for block in cache.rows(spec, files).blocks(interleaved=False))
-        yield cache.counts.rows
+        yield sum(len(block[0]) for block in cache.rows(spec).blocks(files, interleaved=False))
+    yield cache.counts.rows
+
+
+def restarted(spec, files, folder):
+    with RowCache(f"{folder}/cache", limit=2**30) as cache:
+        for source in (Files(spec, files), Cached.of(Files(spec, files), cache)):
+            span = Span(5, 1, [len(COUNTED)])
+            yield 5 + rows_in(input_fns.training_batches(source, batch_size=7, span=span)())
 
 
 def of_a_data_service(spec, files, _):
@@ -199,16 +207,18 @@ READERS = {
     "input_pipelines.reading.selection:_numbered": selected,
     "input_pipelines.reading.selection:blocks": selected,
     "input_pipelines.reading.selection:count": selected,
-    "input_pipelines.row_cache.shards:blocks": cached,
+    "input_pipelines.reading.sources:read": restarted,
+    "input_pipelines.row_cache.rows:dataset": cached,
+    "input_pipelines.row_cache.rows:part": cached,
+    "input_pipelines.row_cache.rows:read": restarted,
     "input_pipelines.row_cache.shards:is_whole": cached,
-    "input_pipelines.row_cache.shards:packed_by_file": cached,
 }
 
 # By the name of the module, what reads records or rows, or summarizes them.
 READING = {
     "tfrecords": {
         "blocks", "numbered_blocks", "first_records", "count_records", "good_records",
-        "whole_file",
+        "whole_file", "each_file", "records_at",
     },
     "data": {"TFRecordDataset"},
     "io": {"tf_record_iterator"},

@@ -41,6 +41,12 @@ Shapes = Mapping[str, Any]  # Each value is a `Shape`.
 
 _NOTHING = contextlib.nullcontext()
 
+_v1 = tf.compat.v1
+_CONSTANTS = (
+    *(_v1.zeros_initializer, _v1.ones_initializer, _v1.constant_initializer),
+    *(tf.zeros_initializer, tf.ones_initializer, tf.constant_initializer),
+)
+
 _ROWS = 3  # Of the graph of predictions that `outline` makes.
 
 # Of the graph of an evaluation that shows results with another number of rows. Models may work only
@@ -194,12 +200,12 @@ def build(
 
 
 def _build(model: ModelFn, mode: str, rows: Optional[int] = None) -> tuple[tf.Graph, Any]:
-    """`build`, without the ops of TensorFlow's initializers, which are a tenth of a graph."""
+    """`build`, without the ops of TensorFlow's random initializers, a tenth of a graph."""
     values: dict[Any, tf.Tensor] = {}
 
     def make(next_creator: Any, **arguments: Any) -> Any:
         value, shape = arguments.get("initial_value"), arguments.get("shape")
-        drawn = isinstance(value, functools.partial) and _is_of_tensorflow(value.func)
+        drawn = isinstance(value, functools.partial) and _is_random(value.func)
         if drawn and shape is not None:
             dtype = tf.as_dtype(arguments["dtype"])
 
@@ -215,8 +221,10 @@ def _build(model: ModelFn, mode: str, rows: Optional[int] = None) -> tuple[tf.Gr
     return build(model, mode, rows, tf.variable_creator_scope(make))
 
 
-def _is_of_tensorflow(initializer: Any) -> bool:
-    return type(initializer).__module__.startswith("tensorflow.")
+def _is_random(initializer: Any) -> bool:
+    """Whether it is one of TensorFlow's, and not one whose number a slot or row starts with."""
+    is_of_tensorflow = type(initializer).__module__.startswith("tensorflow.")
+    return is_of_tensorflow and not isinstance(initializer, _CONSTANTS)
 
 
 class _Saved(NamedTuple):
