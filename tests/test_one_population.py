@@ -211,7 +211,7 @@ READERS = {
     "input_pipelines.row_cache.rows:dataset": cached,
     "input_pipelines.row_cache.rows:part": cached,
     "input_pipelines.row_cache.rows:read": restarted,
-    "input_pipelines.row_cache.shards:is_whole": cached,
+    "input_pipelines.row_cache.rows:stored_blocks": cached,
 }
 
 # By the name of the module, what reads records or rows, or summarizes them.

@@ -118,6 +118,7 @@ def _opened(
         return None
     folder = file_systems.user_cache("rows")
     try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)  # The rows may be private.
         check_cacheable(spec, mixed=mixed, negatives=negatives)
         cache = RowCache(folder, limit=_limit(reading, folder))
         cache.rows(spec)
@@ -133,8 +134,10 @@ def _limit(reading: Reading, folder: str) -> int:
         return int(reading.input_cache_gib * _GIB)
     if reading.named_cache is not None:
         return DEFAULT_GIB * _GIB
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # The rows may be private.
-    kept = sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())
+    kept = 0
+    for entry in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):  # Another run may remove files.
+            kept += entry.stat().st_size
     free = shutil.disk_usage(folder).free
     return min(DEFAULT_GIB * _GIB, int(_SHARE_OF_DISK * (free + kept)))
 

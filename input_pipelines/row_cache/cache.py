@@ -133,6 +133,12 @@ class RowCache:
     def found(self, source: str, key: str) -> Optional[str]:
         """The path of the rows of a file, or None."""
         path = self._folder.find(key)
+        if path is not None and path not in self._used and not shards.is_whole(path):
+            _log.warning(
+                "%s, the cached rows of %s, was damaged. They are made again", path, source
+            )
+            self._folder.remove(path)
+            path = None
         with self._lock:
             # A file whose rows this run has stored counts as what it was at first.
             self._files.setdefault((source, key), path is not None)

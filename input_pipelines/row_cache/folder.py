@@ -98,6 +98,7 @@ class CacheFolder:
         self.path = pathlib.Path(path)
         self._limit = limit
         self.evicted = 0
+        self._held: set[str] = set()
         self._threads = threading.Lock()
         self.path.mkdir(parents=True, exist_ok=True)
         self._run = uuid.uuid4().hex
@@ -196,8 +197,10 @@ class CacheFolder:
 
     def _hold(self, key: str) -> None:
         """Protects an entry, existing or future, as long as this run lives."""
-        self._lease.write(f"{key}\n")
-        self._lease.flush()
+        if key not in self._held:
+            self._held.add(key)
+            self._lease.write(f"{key}\n")
+            self._lease.flush()
 
     def _entries(self) -> list[_Entry]:
         matches = filter(None, map(_ENTRY.fullmatch, os.listdir(self.path)))

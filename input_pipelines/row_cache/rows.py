@@ -33,7 +33,8 @@ from input_pipelines.row_cache.shards import RowLayout, is_plain, list_bytes
 from input_pipelines.row_cache.writer import NOT_WRITTEN, Block, ShardWriter
 from input_pipelines.transform.transforms import Transform
 
-# The number of a shard whose rows come from the cache.
+# In place of the number of a shard: its rows come from the cache. (`NOT_WRITTEN`: they are
+# transformed and not stored.)
 _STORED = -2
 
 
@@ -124,9 +125,28 @@ class CachedRows:
             both = stored.repeat(is_stored).concatenate(new.repeat(1 - is_stored))
             return both.enumerate().map(lambda place, block: (number, place, *block))
 
+        def all_stored() -> np.ndarray:
+            paths = self._all_stored(files, shard, damaged)
+            return np.array([path.encode() for path in paths], object)
+
+        def stored_blocks(path: tf.Tensor) -> tf.data.Dataset:
+            records = tf.data.TFRecordDataset(path).batch(self.layout.records, drop_remainder=True)
+            return records.map(lambda records: tuple(self.layout.from_records(records)))
+
         def dataset() -> tf.data.Dataset:
+            # An epoch of stored rows alone does not start the graph of the transformation, which
+            # takes as long as reading some 10,000 rows.
+            paths = tf.ensure_shape(tf.numpy_function(all_stored, [], tf.string), [None])
+            is_needed = tf.cast(tf.equal(tf.size(paths), 0), tf.int64)
             blocks = tfrecords.each_file(files, part, interleaved=interleaved, damaged=damaged)
-            return blocks.map(packed, num_parallel_calls=cores(), deterministic=True)
+            blocks = blocks.map(packed, num_parallel_calls=cores(), deterministic=True)
+            stored = tfrecords.of_files(
+                tf.data.Dataset.from_tensor_slices(paths),
+                len(files),
+                stored_blocks,
+                interleaved=interleaved,
+            )
+            return stored.concatenate(blocks.repeat(is_needed))
 
         return as_written(dataset)
 
@@ -142,7 +162,10 @@ class CachedRows:
         places, numbers = [], []
         drops_rows = Selection(self._spec).drops_rows
         for source in files:
-            path = self._found(source, self._key(source, shard, damaged))
+            try:
+                path = self._found(source, self._key(source, shard, damaged))
+            except (OSError, tf.errors.OpError):
+                return None  # Reading the file reports the error.
             if path is not None:
                 blocks = self._places(path)
             elif drops_rows or shard.count > 1 or source in damaged:
@@ -189,7 +212,7 @@ class CachedRows:
             def read() -> list[tf.Tensor]:
                 return self.layout.from_records(records)
 
-            # `transformed` is called first, so the layout is known in `read`.
+            # The first function tells the second one the layout, which it would have to make.
             return tuple(tf.cond(tf.not_equal(number, _STORED), transformed, read))
 
         return packed
@@ -197,7 +220,7 @@ class CachedRows:
     def _places(self, path: str) -> Optional[Blocks]:
         """The blocks of a stored shard."""
         places = file_lengths.places(path, self.layout.records)
-        if not places:
+        if not places or not self.layout.packed:  # The records of lists do not tell their rows.
             return None
         offsets, lengths = np.array(places, np.int64).T
         dtype, width = self.layout.packed[0]
@@ -211,6 +234,19 @@ class CachedRows:
     def _found(self, source: str, key: str) -> Optional[str]:
         self.writer.wait(key)  # The epoch before may just have ended.
         return self._cache.found(source, key)
+
+    def _all_stored(self, files: Sequence[str], shard: Shard, damaged: Damaged) -> list[str]:
+        """The paths of the rows of the files; none if the rows of one are not stored."""
+        paths = []
+        for source in files:
+            try:
+                path = self._found(source, self._key(source, shard, damaged))
+            except (OSError, tf.errors.OpError):
+                return []  # Reading the file reports the error.
+            if path is None:
+                return []
+            paths.append(path)
+        return paths
 
     def _opened(self, source: str, shard: Shard, damaged: Damaged) -> tuple[str, int]:
         """The path of a file's rows and `_STORED`, or the number with which they are stored."""

@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from feature_specs.spec import FeatureSpec
 from input_pipelines.eager import as_written
+from input_pipelines.record_files import record_scanner
 from input_pipelines.transform.transforms import Transform, raw_feature
 
 
@@ -236,8 +237,6 @@ def _field(name: str, element: Any, ids: Optional[int]) -> _Field:
 def is_whole(path: str) -> bool:
     """Whether a cached shard can be read to its end."""
     try:
-        for _ in tf.data.TFRecordDataset(path).batch(64):
-            pass
-    except tf.errors.OpError:
+        return record_scanner.first_bad(path) is None
+    except (OSError, tf.errors.OpError):
         return False
-    return True

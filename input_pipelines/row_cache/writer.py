@@ -1,21 +1,24 @@
 """Writes shards of rows into a cache folder in a separate thread, during the training.
 
-    writer = ShardWriter(folder, to_records, warn)
-    reading = writer.begin(key, source, still_same)
+    writer = ShardWriter(folder, limit=limit, to_records=to_records, added=added, warn=warn)
+    reading = writer.begin(key, source, is_same)
     writer.put(reading, number, block)          # Block by block, in any order.
     writer.end(reading, number)                 # With this many blocks, it becomes an entry.
     writer.close()                              # Writes what is queued.
 
-Writing never stops or delays a training. If the disk is full, the folder has no room, or blocks
-come faster than the disk takes them, the writer says so once, writes nothing more, and keeps what
-is complete. The methods may be called from any thread, and raise nothing.
+A training never fails because rows cannot be stored. If the disk is full, the folder has no room,
+or blocks come faster than the disk takes them, the writer says so once, writes nothing more, and
+keeps what is complete. The methods may be called from any thread, and raise nothing. Only the
+writer's thread touches files and shards; the others queue what it does.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import errno
+import functools
 import itertools
 import os
 import queue
@@ -26,6 +29,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
+from input_pipelines.record_files.framing import LARGEST_RECORD
 from input_pipelines.row_cache.folder import CacheFolder, CacheFull
 
 # What `begin` gives if nothing can be written, and what `put` ignores.
@@ -45,24 +49,21 @@ class _Shard:
       key: the key of its rows.
       source: the file of which these are the rows.
       is_same: whether the source file still has the content that the key stands for.
-      path: its unfinished file.
-      file: the writer of this file.
+      path, file: its unfinished file and the writer of it, from the first block on.
       early: blocks whose turn has not come, by number.
       next: the number of the block whose turn it is.
       end: the number of its blocks, as soon as it is known.
-      ends: whether all of it is written or queued.
       rows, size: the number of rows and bytes so far.
     """
 
     key: str
     source: str
     is_same: Callable[[], bool]
-    path: str
-    file: Any
+    path: str = ""
+    file: Any = None
     early: dict[int, list[bytes]] = dataclasses.field(default_factory=dict)
     next: int = 0
     end: Optional[int] = None
-    ends: bool = False
     rows: int = 0
     size: int = 0
 
@@ -89,93 +90,110 @@ class ShardWriter:
     ):
         self._folder, self._limit = folder, limit
         self._to_records, self._added, self._warn = to_records, added, warn
-        self._shards: dict[int, _Shard] = {}
         self._numbers = itertools.count()
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        self._work: queue.Queue[Optional[tuple[int, int, Optional[Block]]]] = queue.Queue()
+        self._work: queue.Queue[Optional[Callable[[], None]]] = queue.Queue()
+        self._shards: dict[int, _Shard] = {}  # Only for the thread.
+        # What all threads use, with the lock of `_changed`.
+        self._changed = threading.Condition()
+        self._thread: Optional[threading.Thread] = None
+        self._keys: dict[int, str] = {}
+        self._ending: collections.Counter[str] = collections.Counter()
         self._waiting = 0
         self._stopped = False
-        self._thread: Optional[threading.Thread] = None
 
     def begin(self, key: str, source: str, is_same: Callable[[], bool]) -> int:
-        """The number of a new shard, for `put` and `end`."""
-        with self._lock:
+        """The number of a new shard, for `put` and `end`. It replaces an unfinished one."""
+        with self._changed:
             if self._stopped:
                 return NOT_WRITTEN
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, daemon=True)
                 self._thread.start()
-            try:
-                path = self._folder.unfinished(key)
-                shard = _Shard(key, source, is_same, path, tf.io.TFRecordWriter(path))
-            except (OSError, tf.errors.OpError) as error:
-                self._stop(_problem(error))
-                return NOT_WRITTEN
             number = next(self._numbers)
-            self._shards[number] = shard
-            return number
+            self._keys[number] = key
+        self._work.put(functools.partial(self._begin, number, _Shard(key, source, is_same)))
+        return number
 
     def put(self, shard: int, number: int, block: Block) -> None:
         """Queues a block of rows: the tensors of a `RowLayout`. It may not be changed later."""
-        if shard == NOT_WRITTEN or self._stopped:
-            return
         size = _size(block)
-        with self._lock:
-            self._waiting += size
-            if self._waiting - size > _MOST_WAITING:
+        with self._changed:
+            if shard == NOT_WRITTEN or self._stopped:
+                return
+            if size > LARGEST_RECORD:
+                self._stop(f"{len(block[0]):,} rows have {size:,} bytes, which is too much")
+                return
+            if self._waiting > _MOST_WAITING:
                 self._stop("the disk is slower than reading the files")
                 return
-        self._work.put((shard, number, block))
+            self._waiting += size
+        self._work.put(functools.partial(self._write, shard, number, block, size))
 
     def end(self, shard: int, number: int) -> None:
         """Queues the end of a shard of `number` blocks."""
-        with self._lock:
-            if shard not in self._shards:
+        with self._changed:
+            if shard == NOT_WRITTEN or self._stopped:
                 return
-            self._shards[shard].ends = True
-        self._work.put((shard, number, None))
+            self._ending[self._keys[shard]] += 1
+        self._work.put(functools.partial(self._end, shard, number))
 
     def wait(self, key: str) -> None:
-        """Waits for a shard of this key, if all of its blocks are queued."""
+        """Waits until the shards of this key whose end is queued are entries."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: not any(each.ends and each.key == key for each in self._shards.values())
-            )
+            self._changed.wait_for(lambda: self._stopped or not self._ending[key])
 
     def close(self) -> None:
         """Writes what is queued, and removes what is unfinished. May be called twice."""
-        if self._thread is not None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
             self._work.put(None)
-            self._thread.join()
-            self._thread = None
-        with self._lock:
+            thread.join()
+        with self._changed:
             self._stopped = True
-            for number in list(self._shards):
-                self._drop(number)
+
+    def _stop(self, problem: str) -> None:
+        """Ends writing. The thread then drops its shards."""
+        with self._changed:
+            if not self._stopped:
+                self._stopped = True
+                self._warn(problem)
+            self._changed.notify_all()
 
     def _run(self) -> None:
-        while (work := self._work.get()) is not None:
-            number, place, block = work
-            if block is not None:
-                with self._lock:
-                    self._waiting -= _size(block)
-            if self._stopped or number not in self._shards:
-                continue
-            try:
-                self._take(number, place, block)
-            except CacheFull as error:
-                self._stop_with(f"{error}. Allow more (--input_cache_gib)")
-            except (OSError, tf.errors.OpError) as error:
-                self._stop_with(_problem(error))
+        try:
+            while (work := self._work.get()) is not None:
+                if self._stopped:
+                    self._drop_all()
+                    continue
+                try:
+                    work()
+                except CacheFull as error:
+                    self._stop(f"{error}. Allow more (--input_cache_gib)")
+                except (OSError, tf.errors.OpError) as error:
+                    self._stop(_problem(error))
+        finally:  # Nobody may wait for a thread that has ended.
+            with self._changed:
+                self._stopped = True
+                self._changed.notify_all()
+            self._drop_all()
 
-    def _take(self, number: int, place: int, block: Optional[Block]) -> None:
-        shard = self._shards[number]
-        if block is None:
-            shard.end = place
-        else:
-            shard.early[place] = self._to_records(block)
-            shard.rows += len(block[0])
+    def _begin(self, number: int, shard: _Shard) -> None:
+        # The reading of an older one with the same rows has stopped in the middle, or is as far.
+        for other in [n for n, each in self._shards.items() if each.key == shard.key]:
+            self._drop(other)
+        self._shards[number] = shard
+
+    def _write(self, number: int, place: int, block: Block, size: int) -> None:
+        with self._changed:
+            self._waiting -= size
+        shard = self._shards.get(number)
+        if shard is None:
+            return
+        if shard.file is None:
+            shard.path = self._folder.unfinished(shard.key)
+            shard.file = tf.io.TFRecordWriter(shard.path)
+        shard.early[place] = self._to_records(block)
+        shard.rows += len(block[0])
         while shard.next in shard.early:
             for record in shard.early.pop(shard.next):
                 shard.file.write(record)
@@ -185,36 +203,42 @@ class ShardWriter:
             raise CacheFull(
                 f"the unfinished files of this run have more bytes than the limit, {self._limit:,}"
             )
-        if shard.next == shard.end:
-            self._finish(number, shard)
+        self._finish(number, shard)
+
+    def _end(self, number: int, blocks: int) -> None:
+        shard = self._shards.get(number)
+        if shard is None:
+            self._is_ended(self._keys[number])
+            return
+        shard.end = blocks
+        self._finish(number, shard)
 
     def _finish(self, number: int, shard: _Shard) -> None:
+        if shard.next != shard.end:
+            return
         shard.file.close()
         if shard.is_same():
             self._added(self._folder.add(shard.key, shard.path), shard.source, shard.rows)
         self._drop(number)
 
     def _drop(self, number: int) -> None:
+        shard = self._shards.pop(number)
+        if shard.file is not None:
+            with contextlib.suppress(OSError, tf.errors.OpError):
+                shard.file.close()
+            with contextlib.suppress(OSError):
+                os.unlink(shard.path)  # It has another name if it is complete.
+        if shard.end is not None:
+            self._is_ended(shard.key)
+
+    def _drop_all(self) -> None:
+        for number in list(self._shards):
+            self._drop(number)
+
+    def _is_ended(self, key: str) -> None:
         with self._changed:
-            shard = self._shards.pop(number)
+            self._ending[key] -= 1
             self._changed.notify_all()
-        with contextlib.suppress(OSError, tf.errors.OpError):
-            shard.file.close()
-        with contextlib.suppress(OSError):
-            os.unlink(shard.path)  # It has another name if it is complete.
-
-    def _stop_with(self, problem: str) -> None:
-        with self._lock:
-            self._stop(problem)
-
-    def _stop(self, problem: str) -> None:
-        if not self._stopped:
-            self._stopped = True
-            self._warn(problem)
-        # Frees the disk now, except what the thread is writing.
-        if self._thread is None or threading.current_thread() is self._thread:
-            for number in list(self._shards):
-                self._drop(number)
 
 
 def _size(block: Block) -> int:

@@ -86,7 +86,10 @@ def form(value: Any) -> tuple[Any, ...]:
 def groups_of(
     heads: Mapping[str, Head], batches: Mapping[str, Batch], *, apart: bool = False
 ) -> list[Group]:
-    """The groups of objectives. With `apart`, each is alone. So is one that has groups of rows."""
+    """The groups of objectives. With `apart`, each is alone. So is one that has groups of rows.
+
+    Class words may differ: losses, means and metrics use ids.
+    """
     forms = {
         name: name if apart or batch.group is not None else tuple(map(form, batch))
         for name, batch in batches.items()
@@ -167,7 +170,7 @@ def metrics_of(group: Group, metrics: Metrics) -> dict[str, dict[str, Metric]]:
         kinds[:] = [each.kind for each in observed]
         return {n: value for n, (value, _) in made.items()}, [each.total for each in observed]
 
-    kinds: list[str] = []
+    kinds: list[str] = []  # Of what the metrics offer to observers, as soon as `values` is made.
     result = {}
     for number, name in enumerate(group.heads):
         with tf.name_scope(f"metrics/{name}"):

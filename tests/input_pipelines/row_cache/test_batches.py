@@ -274,7 +274,7 @@ def test_rows_that_cannot_be_cached_are_refused(spec, files, cache):
         training(spec, files, batch_size=8, cache=cache, negatives=Negatives("click", 0.5))
 
 
-def test_a_damaged_entry_is_found_and_removed(spec, files, cache):
+def test_a_damaged_entry_is_found_and_removed(spec, files, cache, caplog):
     read(cache, spec, files)
     paths = [f"{cache.folder}/{name}" for name in entries(cache)]
     sizes = {os.path.getsize(path): path for path in paths}
@@ -283,18 +283,21 @@ def test_a_damaged_entry_is_found_and_removed(spec, files, cache):
         byte = file.read(1)
         file.seek(200)
         file.write(bytes([byte[0] ^ 1]))
+    caplog.set_level("WARNING", "estimator_kit")
     with again(cache) as damaged:
-        with pytest.raises(tf.errors.DataLossError):
-            read(damaged, spec, files)
-        assert damaged.remove_damaged() == (
-            f"{sizes[max(sizes)]}, the cached rows of {files[0]}, was damaged or removed. The kit "
-            "removed the rest of it. Start again, and check the disk"
-        )
+        assert sum(len(batch["row"]) for _, batch in read(damaged, spec, files)) == 2500
+        assert (damaged.counts.hits, damaged.counts.misses) == (2, 1)
+    assert f"{sizes[max(sizes)]}, the cached rows of {files[0]}, was damaged." in caplog.text
     os.truncate(sizes[min(sizes)], min(sizes) - 1)
     with again(cache) as found:
         read(found, spec, files)
-        assert (found.counts.hits, found.counts.misses) == (1, 2)
+        assert (found.counts.hits, found.counts.misses) == (2, 1)
         assert found.remove_damaged() is None
+        os.truncate(sizes[max(sizes)], max(sizes) - 1)  # While the run reads it.
+        assert found.remove_damaged() == (
+            f"{sizes[max(sizes)]}, the cached rows of {files[0]}, was damaged or removed. The kit "
+            "removed the rest of it. Start again, and check the disk"
+        )
 
 
 @pytest.mark.parametrize("limit", [1000, 50_000])
@@ -315,11 +318,12 @@ def test_a_slow_disk_stops_writing_and_not_the_run(spec, files, cache, monkeypat
     caplog.set_level("WARNING", "estimator_kit")
     monkeypatch.setattr(writer, "_MOST_WAITING", 0)
     taken = threading.Event()
-    take = ShardWriter._take
+    write = ShardWriter._write
     monkeypatch.setattr(
-        ShardWriter, "_take", lambda self, *block: taken.wait() and take(self, *block)
+        ShardWriter, "_write", lambda self, *block: taken.wait() and write(self, *block)
     )
     blocks = list(cache.rows(spec).blocks(files, interleaved=True))
+    blocks = list(cache.rows(spec).blocks(files, interleaved=True))  # It waits for nothing.
     taken.set()
     cache.close()
     assert [len(block[0]) for block in blocks] == [1024, 10, 1024, 276, 166]
@@ -330,13 +334,57 @@ def test_a_slow_disk_stops_writing_and_not_the_run(spec, files, cache, monkeypat
     ]
 
 
+def test_readings_that_end_early_or_have_no_rows_leave_no_open_file(spec, files, cache):
+    empty = f"{os.path.dirname(files[0])}/empty.tfrecord.gz"
+    writing.write_examples(empty, [])
+    rows = cache.rows(spec)
+    opened = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        assert len(list(rows.blocks([*files, empty], interleaved=False).take(1))) == 1
+        list(rows.blocks([empty], interleaved=False))
+    rows.writer.wait("")
+    cache.close()
+    assert len(os.listdir("/proc/self/fd")) <= opened
+    assert not glob.glob(f"{cache.folder}/.*-*-*")
+
+
+def test_a_writer_that_fails_is_waited_for_by_nobody(spec, files, cache, monkeypatch):
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(ShardWriter, "_write", fail)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    for _ in training(spec, files, batch_size=64, epochs=3, cache=cache)():
+        pass
+    assert not entries(cache)
+
+
+def test_lists_alone_are_stored_and_a_restart_reads_them(document, cache, tmp_path):
+    spec = feature_specs.parse({
+        "features": {"seen": {"dtype": "string", "shape": "variable"}},
+        "columns": {"seen": {"hash_bucket": "seen", "size": 20, "sequence": True},
+                    "seen_emb": {"embedding": "seen", "dimension": 2}},
+        "groups": {"steps": ["seen_emb"]},
+        "labels": {"next": {"dtype": "string", "shape": "variable"}},
+        "objectives": {"next": {"head": "next_item", "items": "seen"}},
+    })  # fmt: skip
+    path = f"{tmp_path}/a.tfrecord"
+    writing.write_examples(path, [{"seen": ["a"] * (1 + i % 3), "next": ["b"] * (1 + i % 3)}
+                                  for i in range(3000)])  # fmt: skip
+    options = {"batch_size": 64, "seed": 3, "epochs": 2}
+    assert same(training(spec, [path], **options, cache=cache), training(spec, [path], **options))
+    options |= {"rows_an_epoch": 3000, "skip_rows": 1600}
+    assert same(training(spec, [path], **options, cache=cache), training(spec, [path], **options))
+
+
 def test_a_later_epoch_of_a_run_reads_what_the_first_one_stored(spec, files, cache, monkeypatch):
     opened = []
     found = RowCache.found
     monkeypatch.setattr(RowCache, "found", lambda *args: opened.append(found(*args)) or opened[-1])
     for _ in training(spec, files, batch_size=64, epochs=3, cache=cache)():
         pass
-    assert [path is not None for path in opened] == [False] * 3 + [True] * 6
+    # The first file tells that the first epoch cannot be read from the cache alone.
+    assert [path is not None for path in opened] == [False] * 4 + [True] * 6
     assert (cache.counts.hits, cache.counts.misses, cache.counts.rows) == (0, 3, 2500)
 
 
