@@ -9,7 +9,7 @@
 A training never fails because rows cannot be stored. If the disk is full, the folder has no room,
 or blocks come faster than the disk takes them, the writer says so once, writes nothing more, and
 keeps what is complete. The methods may be called from any thread, and raise nothing. Only the
-writer's thread touches files and shards; the others queue what it does.
+writer's thread touches files and shards; other threads queue its work.
 """
 
 from __future__ import annotations
