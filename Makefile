@@ -84,7 +84,7 @@ simulate: environment
 	$(BIN)/python tools/simulate_retraining.py --work_dir=runs/simulation \
 	  --against_scratch --docs
 
-# The numbers of README.md and docs/reference/speed.md. Run nothing else: ROUNDS=3 takes 15 minutes.
+# The numbers of README.md and docs/reference/speed.md. Run nothing else: ROUNDS=3 took 17 minutes.
 ROUNDS ?= 3
 benchmark: environment
 	$(BIN)/python benchmarks/all.py --rounds=$(ROUNDS)

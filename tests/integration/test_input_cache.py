@@ -84,7 +84,7 @@ def test_a_bad_record_is_named_as_without_the_cache(config, ads, tmp_path):
 
 
 @pytest.mark.nightly  # row_cache/test_batches.py damages one.
-def test_a_damaged_cache_is_named_and_made_anew(config, tmp_path):
+def test_a_damaged_cache_is_made_anew(config, tmp_path):
     ek.run(config(max_steps=3))
     entry = next(name for name in os.listdir(tmp_path / "cache") if name.endswith(".rows"))
     with open(tmp_path / "cache" / entry, "r+b") as file:
@@ -92,9 +92,6 @@ def test_a_damaged_cache_is_named_and_made_anew(config, tmp_path):
         byte = file.read(1)
         file.seek(100)
         file.write(bytes([byte[0] ^ 1]))
-    with pytest.raises(ek.DataError, match=entry) as error:
-        ek.run(config())
-    assert "was damaged or removed. The kit removed the rest of it" in str(error.value)
     result = ek.run(config())
     assert found(result) == (3, 1, 100)
     assert result.rows_trained == 800 - 150
