@@ -101,12 +101,15 @@ def test_a_damaged_cache_is_made_anew(config, tmp_path):
 def test_without_the_flag_rows_are_kept_in_the_cache_of_the_user(config, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/user")
     results = [
-        ek.run(config(input_cache_dir=folder, model_dir=f"{tmp_path}/{name}"))
-        for name, folder in {"cold": None, "warm": None, "without": "off"}.items()
+        ek.run(
+            config(input_cache_dir=folder, input_cache_gib=limit, model_dir=f"{tmp_path}/{name}")
+        )
+        for name, folder, limit in (("cold", None, 1), ("warm", None, 1), ("without", "off", None))
     ]
     assert [found(result) for result in results[:2]] == [(0, 4, 400), (4, 0, 0)]
     assert results[2].input_cache == {}
     assert len(glob.glob(f"{tmp_path}/user/estimator_kit/rows/*.rows")) == 4
+    assert os.stat(f"{tmp_path}/user/estimator_kit/rows").st_mode & 0o077 == 0
     cold, warm, without = (variables(tmp_path / name) for name in ("cold", "warm", "without"))
     for name, value in cold.items():
         np.testing.assert_array_equal(warm[name], value, err_msg=name)
