@@ -87,22 +87,22 @@ def machine() -> dict[str, Any]:
 
 
 def page(
-    told: dict[str, Any], compared: list[dict[str, Any]], short: list[dict[str, float]]
+    place: dict[str, Any], compared: list[dict[str, Any]], short: list[dict[str, float]]
 ) -> str:
     """The text of the block in docs/reference/speed.md."""
     where = (
-        f"{told['processor']}, {told['cores']} cores ({', '.join(told['vectors'])}), "
-        f"third-level cache {told['l3']}"
+        f"{place['processor']}, {place['cores']} cores ({', '.join(place['vectors'])}), "
+        f"third-level cache {place['l3']}"
     )
     return "\n".join([
         "| measured on | |", "| --- | --- |",
         f"| machine | {where} |",
-        f"| float32 matrix products, one core | {told['gflops']} GFLOP/s |",
-        f"| copy of memory, one core | {told['copy_gb_s']} GB/s |",
-        f"| lookup of a random row, one core | {told['row_ns']} ns |",
+        f"| float32 matrix products, one core | {place['gflops']} GFLOP/s |",
+        f"| copy of memory, one core | {place['copy_gb_s']} GB/s |",
+        f"| lookup of a random row, one core | {place['row_ns']} ns |",
         f"| TensorFlow, Python | {metadata.version('tensorflow')}, {platform.python_version()} |",
-        f"| threads, rounds | one for each core (the default), {told['rounds']} |",
-        f"| load before the start | {told['load']} |",
+        f"| threads, rounds | one for each core (the default), {place['rounds']} |",
+        f"| load before the start | {place['load']} |",
         "",
         "| what | ours | other side | ratio | ratio of CPU time |",
         "| --- | --- | --- | --- | --- |",
@@ -143,7 +143,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     of_processes = (arguments.rounds + 1) // 2
     rounds = f"{arguments.rounds} ({of_processes} of whole processes)"
-    told = {**machine(), "load": round(load, 1), "rounds": rounds}
+    place = {**machine(), "load": round(load, 1), "rounds": rounds}
     parts = arguments.only.split(",")
     compared: list[dict[str, Any]] = []
     for name, program in PROGRAMS.items():
@@ -152,7 +152,7 @@ def main() -> None:
             compared += lines_of(program, f"--rounds={many}")
     short = [short_runs() for _ in range(of_processes if "short_runs" in parts else 0)]
     if {*PROGRAMS, "short_runs"} <= {*parts}:
-        written = page(told, compared, short)
+        written = page(place, compared, short)
         PAGE.write_text(BLOCK.sub(lambda _: written, PAGE.read_text("utf-8")), "utf-8")
         (training,) = (line for line in compared if line["name"] == TRAINING)
         readme = README.read_text("utf-8")

@@ -84,8 +84,8 @@ def report(
 
 def spread(values: Sequence[float]) -> dict[str, float]:
     """The median, the least and the most, as a ratio is printed."""
-    found = {"ratio": statistics.median(values), "least": min(values), "most": max(values)}
-    return {name: round(value, 2) for name, value in found.items()}
+    numbers = {"ratio": statistics.median(values), "least": min(values), "most": max(values)}
+    return {name: round(value, 2) for name, value in numbers.items()}
 
 
 def _values(side: Sequence[Union[float, Measured]]) -> list[float]:

@@ -120,8 +120,10 @@ def _opened(
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)  # The rows may be private.
         check_cacheable(spec, mixed=mixed, negatives=negatives)
-        cache = RowCache(folder, limit=_limit(reading, folder))
-        cache.rows(spec)
+        with contextlib.ExitStack() as unused:
+            cache = unused.enter_context(RowCache(folder, limit=_limit(reading, folder)))
+            cache.rows(spec)
+            unused.pop_all()  # The caller closes it.
     except (ValueError, OSError) as error:  # A DataError is a ValueError.
         _log.info("transformed rows are not kept: %s", error)
         return None

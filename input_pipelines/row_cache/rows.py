@@ -162,10 +162,7 @@ class CachedRows:
         places, numbers = [], []
         drops_rows = Selection(self._spec).drops_rows
         for source in files:
-            try:
-                path = self._found(source, self._key(source, shard, damaged))
-            except (OSError, tf.errors.OpError):
-                return None  # Reading the file reports the error.
+            _, path = self._found(source, shard, damaged)
             if path is not None:
                 blocks = self._places(path)
             elif drops_rows or shard.count > 1 or source in damaged:
@@ -231,18 +228,22 @@ class CachedRows:
         content = self._cache.digest(source)
         return folder.of_shard(self._of_rows, source, content, shard, damaged.get(source))
 
-    def _found(self, source: str, key: str) -> Optional[str]:
-        self.writer.wait(key)  # The epoch before may just have ended.
-        return self._cache.found(source, key)
+    def _found(
+        self, source: str, shard: Shard, damaged: Damaged
+    ) -> tuple[Optional[str], Optional[str]]:
+        """The key and the path of a file's rows. None: not known, and not stored."""
+        try:
+            key = self._key(source, shard, damaged)
+            self.writer.wait(key)  # The epoch before may just have ended.
+            return key, self._cache.found(source, key)
+        except (OSError, tf.errors.OpError):
+            return None, None  # Reading the file reports the error.
 
     def _all_stored(self, files: Sequence[str], shard: Shard, damaged: Damaged) -> list[str]:
         """The paths of the rows of the files; none if the rows of one are not stored."""
         paths = []
         for source in files:
-            try:
-                path = self._found(source, self._key(source, shard, damaged))
-            except (OSError, tf.errors.OpError):
-                return []  # Reading the file reports the error.
+            _, path = self._found(source, shard, damaged)
             if path is None:
                 return []
             paths.append(path)
@@ -250,14 +251,11 @@ class CachedRows:
 
     def _opened(self, source: str, shard: Shard, damaged: Damaged) -> tuple[str, int]:
         """The path of a file's rows and `_STORED`, or the number with which they are stored."""
-
-        try:
-            key = self._key(source, shard, damaged)
-            path = self._found(source, key)
-        except (OSError, tf.errors.OpError):
-            return "", NOT_WRITTEN  # Reading the file reports the error.
+        key, path = self._found(source, shard, damaged)
         if path is not None:
             return path, _STORED
+        if key is None:
+            return "", NOT_WRITTEN
         return "", self.writer.begin(key, source, lambda: self._key(source, shard, damaged) == key)
 
 
