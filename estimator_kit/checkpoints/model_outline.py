@@ -207,12 +207,12 @@ def _build(model: ModelFn, mode: str, rows: Optional[int] = None) -> tuple[tf.Gr
         value, shape = arguments.get("initial_value"), arguments.get("shape")
         drawn = isinstance(value, functools.partial) and _is_random(value.func)
         if drawn and shape is not None:
-            dtype = tf.as_dtype(arguments["dtype"])
+            dtype, sizes = tf.as_dtype(arguments["dtype"]), tf.TensorShape(shape).as_list()
 
             def unknown() -> tf.Tensor:
-                key = (tf.compat.v1.get_default_graph(), dtype, *shape)
+                key = (tf.compat.v1.get_default_graph(), dtype, *sizes)
                 if key not in values:
-                    values[key] = tf.compat.v1.placeholder(dtype, shape)
+                    values[key] = tf.compat.v1.placeholder(dtype, sizes)
                 return values[key]
 
             arguments["initial_value"] = unknown

@@ -55,7 +55,7 @@ def losses_of(
     batches = _batches(heads, logits, labels, weights)
     losses = {}
     for group in together.groups_of(heads, batches, apart=apart):
-        with tf.name_scope(f"objectives/{group.name}/loss"):
+        with tf.name_scope(f"objectives/{group.scope}/loss"):
             losses.update(together.losses_of(group))
     return {name: losses[name] for name in heads}
 
@@ -69,7 +69,7 @@ def means_of(
     """`Head.batch_means`, by `<mean>/<objective>`. `metrics_of` describes the arguments."""
     means = {}
     for group in together.groups_of(heads, _batches(heads, logits, labels, weights)):
-        with tf.name_scope(f"objectives/{group.name}/means"):
+        with tf.name_scope(f"objectives/{group.scope}/means"):
             means.update(together.means_of(group))
     return means
 

@@ -34,8 +34,16 @@ class Group(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The first objective, whose name scope the group has."""
+        """The first objective."""
         return next(iter(self.heads))
+
+    @property
+    def scope(self) -> str:
+        """What TensorBoard shows: `click`, `click_and_buy`, or of many `click_and_49_more`."""
+        first, *more = self.heads
+        if len(more) > 2:
+            return f"{first}_and_{len(more)}_more"
+        return "_and_".join(self.heads)
 
     @property
     def head(self) -> Head:
@@ -153,7 +161,7 @@ def metrics_of(group: Group, metrics: Metrics) -> dict[str, dict[str, Metric]]:
 
     def traced(index: tf.Tensor, batch: Batch, *, updates: bool) -> dict[str, Metric]:
         tf.compat.v1.get_default_graph().clear_collection(streaming.COLLECTION)
-        scope = tf.compat.v1.variable_scope(f"metrics/{group.name}")
+        scope = tf.compat.v1.variable_scope(f"metrics/{group.scope}")
         with sharing.applied(index, updates=updates), scope:
             return metrics(group.head, batch)
 
