@@ -247,7 +247,7 @@ def _no_rows(spec: Any) -> Any:
     if isinstance(spec, tf.RaggedTensorSpec):
         splits = [tf.zeros([1], spec.row_splits_dtype)] * spec.ragged_rank
         return tf.RaggedTensor.from_nested_row_splits(tf.zeros([0], spec.dtype), splits)
-    return tf.zeros([0, *spec.shape[1:]], spec.dtype)
+    return tf.zeros([0, *spec.shape[1:].as_list()], spec.dtype)
 
 
 def _concatenated(first: Any, second: Any) -> Any:

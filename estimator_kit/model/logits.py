@@ -128,6 +128,6 @@ def check_rows(place: str, logits: Mapping[str, Any], label: Any) -> dict[str, A
 def _rows(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """The number of rows of each tensor [rows, ...]: int32 [tensors]."""
     shapes = [tf.shape(each) if each.shape.rank else tf.shape(each)[:1] for each in tensors]
-    lengths = [shape.shape[0] for shape in shapes]
+    lengths = [int(shape.shape[0]) for shape in shapes]
     begins = [sum(lengths[:i]) for i in range(len(lengths))]
     return tf.gather(tf.concat(shapes, axis=0), begins)

@@ -179,7 +179,7 @@ def never_empty(one_epoch: OneEpoch, empty: str) -> OneEpoch:
         windows = one_epoch(number).filter(has_rows)
         # An empty element marks the end. If it is the first one, the epoch has no rows.
         nothing = tf.nest.map_structure(
-            lambda of: tf.zeros([0, *of.shape[1:]], of.dtype), windows.element_spec
+            lambda of: tf.zeros([0, *of.shape[1:].as_list()], of.dtype), windows.element_spec
         )
         end = tf.data.Dataset.from_tensors(nothing)
         return windows.concatenate(end).scan(tf.constant(False), check).filter(has_rows)

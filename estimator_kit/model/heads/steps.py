@@ -65,7 +65,7 @@ class StepHead(Head):
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         by_step = self.head.predictions(self._step_logits(logits))
         return {
-            name: tf.reshape(value, [-1, self.steps, *value.shape[1:]])
+            name: tf.reshape(value, [-1, self.steps, *value.shape[1:].as_list()])
             for name, value in by_step.items()
         }
 
@@ -93,7 +93,7 @@ class StepHead(Head):
         return tf.reshape(weights, [-1])
 
     def _flat(self, labels: tf.Tensor) -> tf.Tensor:
-        return tf.reshape(labels, [-1, *labels.shape[2:]])
+        return tf.reshape(labels, [-1, *labels.shape[2:].as_list()])
 
 
 class StepScores(NamedTuple):

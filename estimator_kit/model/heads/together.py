@@ -88,7 +88,9 @@ def alike(heads: Mapping[str, Head], forms: Mapping[str, Any]) -> list[list[str]
 
 def form(value: Any) -> tuple[Any, ...]:
     """The type and shape of a row of a tensor, or another type."""
-    return (value.dtype, *value.shape[1:]) if isinstance(value, tf.Tensor) else (type(value),)
+    if isinstance(value, tf.Tensor):
+        return (value.dtype, *value.shape[1:].as_list())
+    return (type(value),)
 
 
 def groups_of(
@@ -193,14 +195,10 @@ def metrics_of(group: Group, metrics: Metrics) -> dict[str, dict[str, Metric]]:
 
 def _no_rows(batch: Batch) -> Batch:
     """A batch of the same form without rows, whose number the graph does not show."""
-    return Batch(
-        *(
-            each
-            if each is None
-            else tf.raw_ops.PlaceholderWithDefault(
-                input=tf.zeros([0, *(size or 0 for size in each.shape[1:])], each.dtype),
-                shape=[None, *each.shape[1:]],
-            )
-            for each in batch
-        )
-    )
+
+    def empty(tensor: tf.Tensor) -> tf.Tensor:
+        sizes = tensor.shape[1:].as_list()
+        none = tf.zeros([0, *(size or 0 for size in sizes)], tensor.dtype)
+        return tf.raw_ops.PlaceholderWithDefault(input=none, shape=[None, *sizes])
+
+    return Batch(*(each if each is None else empty(each) for each in batch))

@@ -98,7 +98,7 @@ def projected_sum(products: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
       order: int32 [objectives, objectives]. Row i is the order in which g_i is compared with the
         other gradients.
     """
-    count = order.shape[0]
+    count = int(order.shape[0])
     factors = tf.eye(count, dtype=tf.float64)
     if products.shape.rank == 0:  # The objectives share no variable.
         return tf.ones([count])

@@ -132,7 +132,7 @@ def document():
         "identity": {"identity": "number", "size": 3},
         "bucketized": {"bucketized": "price_raw", "boundaries": [1.0, 2.0]},
         "is_missing": {"is_missing": "word"},
-        "time": {"time": "number", "part": "weekday", "format": "seconds"},
+        "time": {"time": "moment", "part": "weekday", "format": "seconds"},
         "crossed": {"crossed": ["word", "number"], "size": 2},
         "weighted": {"weighted": "listed", "weight": "amounts"},
     }
@@ -155,6 +155,7 @@ def document():
         "features": {
             "word": {**text, "default": WORDS[0]}, "name": text, "names": texts, "words": texts,
             "number": {"dtype": "int64"}, "price": {"dtype": "float32"},
+            "moment": {"dtype": "int64"},
             "numbers": {"dtype": "int64", "shape": "variable"},
             "amounts": {"dtype": "float32", "shape": "variable"},
         },
@@ -199,6 +200,7 @@ def batches(count, rows=40):
             size = rng.randint(1, 4)
             row = {
                 "word": rng.choice(WORDS), "name": rng.choice(WORDS), "number": rng.randrange(3),
+                "moment": 86_400 * rng.randrange(7),  # All rows of a table are in each batch.
                 "price": rng.uniform(0, 3), "words": rng.choices(WORDS, k=size),
                 "numbers": rng.choices(range(3), k=size), "names": rng.choices(WORDS, k=size),
                 "amounts": [rng.uniform(0.5, 2) for _ in range(size)],
