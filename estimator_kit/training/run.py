@@ -455,6 +455,7 @@ class Training:
         """Handles SIGTERM, keeps the row cache open, and explains TensorFlow's errors."""
         request = self._trainer.request
         files = [*self._source.files, *(self._eval_input.all_files if self._eval_input else ())]
+        steps = self._plan.max_steps - self._plan.start_step
         damaged = self._screened_files.damaged
         with (
             stop_on_sigterm(request),
@@ -464,6 +465,7 @@ class Training:
                 mixed=bool(self._command.data.train_mix),
                 negatives=self._source.negatives,
                 is_alone=self._reads_alone,
+                rows=steps * self._command.training.batch_size,
             ) as cache,
             data_service.naming_the_service(self._command.service, self._command.cluster),
             explained(self._spec, files, damaged=damaged, model=self._model, cache=cache),

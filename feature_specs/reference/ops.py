@@ -116,6 +116,9 @@ Constant = Any
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
+# A CPU computes up to this many numbers at once.
+_AT_ONCE = 16
+
 # Up to this many boundaries, each is compared. TensorFlow Lite and ONNX have no op for more.
 _COMPARED = 128
 
@@ -219,13 +222,25 @@ def _scaled(
     return numbers if set(scales) == {1.0} else numbers / constant(scales)
 
 
+def _log1p(values: tf.Tensor) -> tf.Tensor:
+    """`tf.math.log1p`, whose bits do not depend on the other numbers.
+
+    TensorFlow computes the last numbers of a tensor one by one, in another way than the numbers
+    before, so one number has two results. Here, the last numbers are zeros, which are left out.
+    """
+    zeros = tf.zeros([_AT_ONCE, *values.shape[1:].as_list()], values.dtype)
+    result = tf.math.log1p(tf.concat([values, zeros], axis=0))[:-_AT_ONCE]
+    result.set_shape(values.shape)
+    return result
+
+
 def _apply(
     steps: Sequence[Any], constant: Callable[[Sequence[float]], Constant], values: tf.Tensor
 ) -> tf.Tensor:
     """Applies one step of each column."""
     kind = type(steps[0])
     if kind is Log1p:
-        return tf.math.log1p(values)
+        return _log1p(values)
     if kind is ZScore:
         means = constant([step.zscore.mean for step in steps])
         return (values - means) / constant([step.zscore.stddev for step in steps])

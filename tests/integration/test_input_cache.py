@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import estimator_kit as ek
+from estimator_kit.training import input_cache
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows, small_run, variables
 
@@ -53,9 +54,9 @@ def test_a_sliding_window_transforms_the_new_day_alone(config, ads, tmp_path):
     )
     assert without.input_cache == {}
     assert second.global_step == without.global_step
+    ours = variables(tmp_path / "second")
     for name, value in variables(tmp_path / "third").items():
-        ours = variables(tmp_path / "second")[name]
-        np.testing.assert_allclose(ours, value, rtol=1e-4, atol=1e-6, err_msg=name)
+        np.testing.assert_array_equal(ours[name], value, err_msg=name)
     evaluated = config(mode="evaluate")
     assert found(ek.run(evaluated)) == (1, 0, 0)
     metrics = [
@@ -100,6 +101,9 @@ def test_a_damaged_cache_is_made_anew(config, tmp_path):
 @pytest.mark.ci
 def test_without_the_flag_rows_are_kept_in_the_cache_of_the_user(config, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/user")
+    few = ek.run(config(input_cache_dir=None, model_dir=f"{tmp_path}/few"))
+    assert few.input_cache == {} and not os.path.exists(f"{tmp_path}/user")
+    monkeypatch.setattr(input_cache, "FEW_ROWS", 800)
     results = [
         ek.run(
             config(input_cache_dir=folder, input_cache_gib=limit, model_dir=f"{tmp_path}/{name}")
@@ -113,7 +117,7 @@ def test_without_the_flag_rows_are_kept_in_the_cache_of_the_user(config, tmp_pat
     cold, warm, without = (variables(tmp_path / name) for name in ("cold", "warm", "without"))
     for name, value in cold.items():
         np.testing.assert_array_equal(warm[name], value, err_msg=name)
-        np.testing.assert_allclose(without[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+        np.testing.assert_array_equal(without[name], value, err_msg=name)
 
 
 @pytest.mark.parametrize("setting", [
@@ -130,6 +134,7 @@ def test_without_the_flag_rows_that_cannot_be_kept_are_read_as_before(config, ad
 def test_a_home_that_cannot_be_written_is_no_problem(config, tmp_path, monkeypatch, caplog):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/file")
+    monkeypatch.setattr(input_cache, "FEW_ROWS", 800)
     caplog.set_level("INFO", "estimator_kit")
     assert ek.run(config(input_cache_dir=None)).input_cache == {}
     assert f"transformed rows are not kept: [Errno 20] Not a directory: '{tmp_path}" in caplog.text

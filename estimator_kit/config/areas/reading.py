@@ -51,7 +51,8 @@ class Reading(Settings):
         "~/.cache/estimator_kit/rows. Later epochs and later runs read them instead of parsing the "
         "files again, in training and in evaluation. If a file, the spec, a vocabulary or a "
         "version changes, its rows are transformed again. Several runs can share one folder. "
-        "off: keep nothing.",
+        "Without the flag, a training of fewer than 20,000 rows keeps none, as it would start "
+        "later than it gains. off: keep nothing.",
         changes="nothing",
     )
     input_cache_gib: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = setting(
