@@ -308,7 +308,7 @@ def config(folder, **changes):
         "spec": f"{folder}/spec.yaml", "model": "dnn", "train_files": (f"{folder}/train.tfrecord",),
         "eval_files": (f"{folder}/eval.tfrecord",), "model_dir": f"{folder}/model", "epochs": 5,
         "batch_size": 64, "eval_batch_size": 32, "exporters": ("final",),
-        "model_params": {"hidden_units": [4], "learning_rate": 0.5},
+        "model_params": {"hidden_units": [4], "learning_rate": 0.03},
     }  # fmt: skip
     return ek.ExperimentConfig(**{**fields, **changes})
 
