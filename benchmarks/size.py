@@ -36,7 +36,7 @@ from input_pipelines.record_files import writing
 
 ROOT = Path(__file__).parents[1]
 
-OURS = "from estimator_kit import main; main._load('train')"
+OURS = "from estimator_kit import main; main.load('train')"
 THEIRS = "import tensorflow"
 
 

@@ -211,8 +211,10 @@ def looked_up(spec: FeatureSpec, features: Mapping[str, Any]) -> dict[str, Any]:
         ids = _make(set_name, column)
         flat = [_flat(features[name]) for name in names]
         found = _lookup(ids, tf.concat(flat, 0))
-        for name, part in zip(names, tf.split(found, [tf.size(each) for each in flat])):
+        parts = tf.split(found, [tf.size(each) for each in flat])
+        for name, keys, part in zip(names, flat, parts):
             values = features[name]
+            part.set_shape(keys.shape)  # `tf.split` does not know even its rank.
             if isinstance(values, tf.RaggedTensor):
                 result[name] = values.with_flat_values(part)
             else:
@@ -333,8 +335,11 @@ class _ServedRows:
         )
         self._default = tf.constant(default, tf.int64)
         used, rows = _used(keys)
+        # Without any key, such a table could not be made. So it has one more, as without a row.
         self.made = tf.raw_ops.LookupTableImportV2(
-            table_handle=self._handle, keys=used, values=rows
+            table_handle=self._handle,
+            keys=tf.concat([used, [tf.constant(FREE, tf.int64)]], 0),
+            values=tf.concat([rows, [self._default]], 0),
         )
 
     def lookup(self, keys: tf.Tensor) -> tf.Tensor:

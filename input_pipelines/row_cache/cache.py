@@ -177,10 +177,7 @@ class RowCache:
 
 @dataclasses.dataclass(frozen=True)
 class Cached(Files):
-    """A source that reads the rows of files from a cache, in the same batches as from the files.
-
-    Only the last bit of a logarithm can differ: in TensorFlow it depends on a row's place in its
-    batch.
+    """A source that reads the rows of files from a cache: the same batches with the same bits.
 
     Raises:
       ValueError: see `check_cacheable`.

@@ -247,8 +247,8 @@ def quick_session() -> Any:
 def initialize(session: Any, *ops: Any) -> None:
     """Initializes variables and tables of the graph, and runs more ops."""
     v1 = tf.compat.v1
-    session.run([v1.global_variables_initializer(), v1.local_variables_initializer(),
-                 v1.tables_initializer(), *ops])  # fmt: skip
+    session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+    session.run([v1.tables_initializer(), *ops])  # A table may be made from a variable.
 
 
 def _by_name(seed: Optional[int]) -> tuple[int, int]:

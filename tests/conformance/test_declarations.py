@@ -38,6 +38,7 @@ NOT_SEEN_HERE: dict[str, dict[str, str]] = {
         f"{head}.head": {"weights": _OWNER}
         for head in ("binary", "multi_label", "cosine", "ranking")
     },
+    "growing.buckets": {"values": "of 2**63 hashes, only the last few buckets have another key"},
     "retraining.vocabularies": {"values": _CYCLE},
     "tables.csv_thousands": {"records": "without it, a table with such numbers is refused"},
 }

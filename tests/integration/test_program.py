@@ -82,6 +82,7 @@ def test_the_log_of_a_run_is_one_line_an_evaluation_and_can_be_json(flagfile, tm
     for line, expected in itertools.zip_longest(
         done.stderr.splitlines(),
         [
+            rf"{time_} training: 40 steps",
             rf"{time_} step 20 evaluated: \S+ \d\.\d{{4}}, \S+ \d\.\d{{4}}, \d+\.\d s",
             rf"{time_} step 40 evaluated: \S+ \d\.\d{{4}}.*, \d+\.\d s",
             rf"{time_} train: step 40 of 40, loss \d\.\d{{5}}, [\d,]+ examples/s, 0:00 left",

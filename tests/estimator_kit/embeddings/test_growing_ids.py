@@ -302,6 +302,22 @@ def test_evaluation_and_predictions_look_up_the_same_rows(tmp_path, dtype):
     assert evaluated.rows is not None and evaluated.table() == session.table()
 
 
+def test_predictions_without_any_key_use_the_buckets(tmp_path):
+    session = Session(spec_of())  # No value has been read as often as `min_count`.
+    path = session.save(tmp_path / "m")
+    found = Session(spec_of(), ModeKeys.PREDICT, path).predict(([7], 0.0), ([], 0.0))
+    (table,) = rows_of(session).values()
+    np.testing.assert_allclose(found, [table[7 % 3].sum(), 0.0], rtol=1e-6)
+
+
+def test_steps_have_a_known_width():
+    spec = spec_of({"growing": "id", "rows": 4, "buckets": 3, "sequence": True})
+    with tf.Graph().as_default():
+        features = Transform(spec).features(tf.constant(serialized([([5], 0.0), ([], 0.0)])))
+        found = growing_ids.looked_up(spec, features)["item"].to_tensor()
+    assert found.shape.rank == 2
+
+
 def test_two_features_with_one_set_of_ids():
     spec = ek.parse_spec(
         {
