@@ -108,7 +108,9 @@ def document() -> dict[str, Any]:
     }
 
 
-def canned_input_fn(paths: list[str], batch_size: int, the_spec, *, epochs: Optional[int] = None):
+def canned_input_fn(
+    paths: list[str], batch_size: int, the_spec, *, epochs: Optional[int] = None, shuffle=True
+):
     """The input that canned estimators are usually given: TensorFlow's own, of tf.Examples."""
     features = ek.make_parse_example_spec(the_spec)
     return lambda: tf.data.experimental.make_batched_features_dataset(
@@ -117,8 +119,9 @@ def canned_input_fn(paths: list[str], batch_size: int, the_spec, *, epochs: Opti
         features,
         label_key="click",
         num_epochs=epochs,
+        shuffle=shuffle,
         shuffle_buffer_size=10_000,
         reader_num_threads=2,
         parser_num_threads=2,
-        sloppy_ordering=True,
+        sloppy_ordering=shuffle,
     )

@@ -1,6 +1,6 @@
 """Trains WDL as DeepRec published it, with the kit and with other tools, on the same rows.
 
-    python benchmarks/wdl.py [--rows 49152] [--rounds 3] [--only canned,deepctr,keras,keras_rs]
+    python benchmarks/wdl.py [--rows 49152] [--rounds 3] [--only canned,bfloat16,keras,keras_rs,deepctr]
     python benchmarks/wdl.py --auc 0.75 [--auc_rows 524288] [--only canned,deepctr]
 
 The model has 13 numbers and 26 hashed categories with 10,000 buckets each, embeddings of 128 (eight
@@ -8,7 +8,8 @@ categories) or 64, a DNN of 1024-512-256 and a linear part over the same columns
 512; see wdl_data.py. Ours, the canned DNNLinearCombinedClassifier and DeepCTR's WDLEstimator (`pip
 install deepctr==0.9.4`, on TensorFlow 2.15) have FTRL with 0.2 for the linear part and Adagrad with
 0.01 for the DNN. Keras has one optimizer, Adagrad; keras_rs (`pip install keras-rs`) is the same
-with its DistributedEmbedding. Both hash in the dataset.
+with its DistributedEmbedding. Both hash in the dataset. `bfloat16` is ours with --mixed_precision,
+for CPUs with AMX.
 
 One more line for each side has the rows a second, the rows for each second of one core's work, and
 the GFLOP of the matrix products in it. `--auc` trains on one shard after
@@ -38,11 +39,14 @@ from training_speed import measure_training, run_config
 from wdl_data import BATCH, LINEAR_RATE, RATE, UNITS
 
 import estimator_kit as ek
+from estimator_kit.model.computing import Computing
 from estimator_kit.models import find_model
 
+OURS = ("ours", "bfloat16")
 SHARDS = 8  # The AUC is measured after each.
 HELD_OUT = 32_768
 TITLES = {
+    "bfloat16": "ours with --mixed_precision=bfloat16",
     "canned": "the canned DNNLinearCombinedClassifier",
     "deepctr": "DeepCTR's WDLEstimator",
     "keras": "Keras",
@@ -56,9 +60,11 @@ GFLOP = 6 * sum(a * b for a, b in zip((WIDTH, *UNITS), (*UNITS, 1))) / 1e9
 def estimator(side: str, folder: str, *, checkpoints: bool = False):
     """The model of a side that is an Estimator."""
     spec, config = wdl_data.spec(), run_config(checkpoints=checkpoints)
-    if side == "ours":
+    if side in OURS:
         params = {"hidden_units": UNITS, "learning_rate": RATE, "linear_learning_rate": LINEAR_RATE}
-        return tf.estimator.Estimator(find_model("wide_deep")(spec, params), folder, config, {})
+        model = find_model("wide_deep")(spec, params)
+        model.computing = Computing(precision=None if side == "ours" else side)
+        return tf.estimator.Estimator(model, folder, config, {})
     wide, deep = (ek.feature_columns(spec, group) for group in ("wide", "deep"))
     train = tf.compat.v1.train
     both = {
@@ -81,7 +87,7 @@ def estimator(side: str, folder: str, *, checkpoints: bool = False):
 
 def train_input(side: str, paths: list[str], *, epochs=None):
     """The rows of a side, shuffled."""
-    if side == "ours":
+    if side in OURS:
         return ek.train_input_fn(wdl_data.spec(), paths, batch_size=BATCH, epochs=epochs)
     return click_logs.canned_input_fn(paths, BATCH, wdl_data.spec(), epochs=epochs)
 
@@ -119,9 +125,22 @@ def learning(side: str, paths: list[str], held_out: list[str]) -> Iterator[float
     label = tf.io.FixedLenFeature([], tf.int64)
     labels = np.array([tf.io.parse_single_example(row, {"click": label})["click"].numpy()
                        for row in serialized])  # fmt: skip
+    for scores in _scores(side, paths, held_out, serialized):
+        yield wdl_data.auc(scores, labels)
+
+
+def _scores(side: str, paths: list[str], held_out: list[str], serialized) -> Iterator[np.ndarray]:
+    """The logits of the held-out rows after each shard."""
+    if side.startswith("keras"):
+        import wdl_keras
+
+        shards = (train_input("canned", [path], epochs=1)() for path in paths)
+        rows = click_logs.canned_input_fn(held_out, BATCH, wdl_data.spec(), epochs=1, shuffle=False)
+        yield from wdl_keras.learning(shards, rows(), rs=side == "keras_rs")
+        return
     parse = ek.make_parse_example_spec(wdl_data.spec())
     rows = ek.eval_input_fn(wdl_data.spec(), held_out, batch_size=4096)
-    if side != "ours":
+    if side not in OURS:
         rows = lambda: serialized.batch(4096).map(lambda r: tf.io.parse_example(r, parse))  # noqa: E731
     with tempfile.TemporaryDirectory() as folder:
         model = estimator(side, folder, checkpoints=True)
@@ -129,7 +148,7 @@ def learning(side: str, paths: list[str], held_out: list[str]) -> Iterator[float
             model.train(train_input(side, [path], epochs=1))
             answers = model.predict(rows, yield_single_examples=False)
             scores = [next(v for k, v in a.items() if k.endswith("logits")) for a in answers]
-            yield wdl_data.auc(np.concatenate(scores).ravel(), labels)
+            yield np.concatenate(scores).ravel()
 
 
 def time_to_auc(names: list[str], goal: float, arguments: argparse.Namespace) -> None:
@@ -163,7 +182,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=96 * BATCH, help="of an epoch")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", default="data/benchmarks")
-    parser.add_argument("--only", default="canned", help="of canned, deepctr, keras, keras_rs")
+    parser.add_argument(
+        "--only", default="canned", help="of canned, bfloat16, keras, keras_rs, deepctr"
+    )
     parser.add_argument("--auc", type=float, help="measures the time to this AUC")
     parser.add_argument("--auc_rows", type=int, default=1024 * BATCH, help="the most for it")
     parser.add_argument("--side", help="measures one side when the standard input asks for it")

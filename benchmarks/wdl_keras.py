@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import keras
+import numpy as np
 import tensorflow as tf
 import wdl_data
 from keras_fit import Rounds
@@ -12,6 +15,21 @@ from wdl_data import BATCH, BUCKETS, DIMENSIONS, RATE, UNITS
 
 def measure(rows: tf.data.Dataset, steps: int, *, rs: bool) -> None:
     """Trains on batches of parsed features."""
+    callback = Rounds(Turns(steps, BATCH))
+    _model(rs).fit(_ready(rows), steps_per_epoch=10**6, verbose=0, callbacks=[callback])
+
+
+def learning(
+    shards: Iterable[tf.data.Dataset], held_out: tf.data.Dataset, *, rs: bool
+) -> Iterator[np.ndarray]:
+    """The logits of other rows after each shard."""
+    model = _model(rs)
+    for rows in shards:
+        model.fit(_ready(rows), verbose=0)
+        yield model.predict(_ready(held_out), verbose=0).ravel()
+
+
+def _ready(rows: tf.data.Dataset) -> tf.data.Dataset:
     hashing = keras.layers.Hashing(BUCKETS)
     least = tf.constant([list(wdl_data.NUMBERS.values())], tf.float32)
 
@@ -19,9 +37,7 @@ def measure(rows: tf.data.Dataset, steps: int, *, rs: bool) -> None:
         numbers = tf.stack([features[name] for name in wdl_data.NUMBERS], 1) / least
         return {"numbers": numbers, **{n: hashing(features[n]) for n in DIMENSIONS}}, label
 
-    dataset = rows.map(ready, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
-    callback = Rounds(Turns(steps, BATCH))
-    _model(rs).fit(dataset, steps_per_epoch=10**6, verbose=0, callbacks=[callback])
+    return rows.map(ready, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
 def _model(rs: bool):
