@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Optional, TextIO
 
-from estimator_kit.commands import in_stores
+from estimator_kit.commands import in_stores, in_tables
 from estimator_kit.config.areas.program import TRAINING_MODES
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.modes import MODES, command_of, module_of
@@ -67,7 +67,12 @@ def run(
         )
     module = load(config.mode)
     more: dict[str, Any] = {"answers": answers} if mode.answers else {}
-    with _eagerly(), _own_rows(config), in_stores.copied(config) as local:
+    with (
+        _eagerly(),
+        _own_rows(config),
+        in_stores.copied(config) as copied,
+        in_tables.converted(copied) as local,
+    ):
         result: RunResult = module.run(command_of(local), tell, **more)
         return result
 

@@ -70,6 +70,7 @@ def written(
     seed: int,
     paths: Sequence[str],
     spec: Optional[FeatureSpec],
+    on_plan: conversion.OnPlan = lambda plan: None,
 ) -> Result:
     """Writes the rows of some files into `convert_dir`; for the errors, see `run_conversion`."""
     csv = table_settings.csv_options(tables, spec, paths, written=True)
@@ -96,6 +97,7 @@ def written(
                 workers=program.processes,
                 beam=tables.beam_flags(),
                 on_progress=progress,
+                on_plan=on_plan,
             )
     except FolderError as error:
         raise ConfigError(f"--convert_dir: {error}") from error

@@ -246,7 +246,7 @@ def resolved_flags(config: AllSettings) -> str:
         else:
             text = _comma_separated(value) if isinstance(value, tuple) else str(value)
             lines.append(f"--{name}={text}")
-    return urls.shown("\n".join(lines) + "\n")
+    return urls.shown(urls.given("\n".join(lines) + "\n"))
 
 
 def values_in(lines: Sequence[str], names: Collection[str]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from estimator_kit.exporters.sample_rows import SampleRows, unusual_rows
 from estimator_kit.exporters.writer import write_saved_model
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.model.session_errors import explained
-from feature_specs.files import file_systems, versions
+from feature_specs.files import file_systems, urls, versions
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
 from input_pipelines.row_cache.folder import sha256_of
@@ -230,14 +230,15 @@ class RunExports:
         return None
 
     def _origin(self, exporter: str, metrics: Optional[Mapping[str, Optional[float]]]) -> Origin:
+        data = self._command.data
         facts = {
-            "train_files": list(self._command.data.train_files or self._command.data.train_mix),
-            "eval_files": list(self._command.data.eval_files),
+            "train_files": list(map(urls.given, data.train_files or data.train_mix)),
+            "eval_files": list(map(urls.given, data.eval_files)),
             "warm_start_from": self._command.warm_start.warm_start_from,
             "model": self._command.choice.model,
         }
-        if self._command.data.input_fn is not None:
-            facts["input_fn"] = self._command.data.input_fn
+        if data.input_fn is not None:
+            facts["input_fn"] = data.input_fn
         return Origin(exporter, metrics or {}, facts, resolved_flags(self._command.settings))
 
     def _sample(self) -> Optional[SampleRows]:

@@ -11,7 +11,7 @@ A run never scores on files of the wrong kind, or on files without records.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
@@ -51,13 +51,18 @@ def all_paths(program: Program, data: Data, spec: FeatureSpec) -> dict[str, list
         for name, patterns in data.other_sets.items()
     }
     judging = eval_paths(program, data, spec)
-    shared = files.shared(others.get(flag_of(TEST), ()), judging)
+    check_test(others.get(flag_of(TEST), ()), judging)
+    return {FLAG: judging, **others}
+
+
+def check_test(test: Sequence[str], judging: Sequence[str]) -> None:
+    """Raises ConfigError if a file of the set `test` is one of the files that judge."""
+    shared = files.shared(test, judging)
     if shared:
         raise ConfigError(
             f"{flag_of(TEST)}: {shared[0]} is also one of the files that judge. The rows of this "
             "set may not choose the model. Name other files, or give the set another name."
         )
-    return {FLAG: judging, **others}
 
 
 def eval_paths(program: Program, data: Data, spec: FeatureSpec) -> list[str]:

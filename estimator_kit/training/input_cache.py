@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import logging
 import os
-import shutil
 from collections.abc import Iterator
 from typing import Any, Optional
 
@@ -33,9 +32,8 @@ _log = logging.getLogger("estimator_kit")
 
 _GIB = 2**30
 
-# The limits of a cache without --input_cache_gib: GiB, and a share of the free space.
+# The limit of a folder that the user names without --input_cache_gib; see also `default_limit`.
 DEFAULT_GIB = 20
-_SHARE_OF_DISK = 0.1
 
 # The cache makes a start about 0.4 s longer, which is what it saves in this number of rows.
 FEW_ROWS = 20_000
@@ -147,8 +145,7 @@ def _limit(reading: Reading, folder: str) -> int:
     for entry in os.scandir(folder):
         with contextlib.suppress(FileNotFoundError):  # Another run may remove files.
             kept += entry.stat().st_size
-    free = shutil.disk_usage(folder).free
-    return min(DEFAULT_GIB * _GIB, int(_SHARE_OF_DISK * (free + kept)))
+    return file_systems.default_limit(folder, kept)
 
 
 def summary(cache: Optional[RowCache]) -> dict[str, Any]:

@@ -29,6 +29,10 @@ from typing import Any, Optional
 
 from feature_specs.errors import ConfigError
 
+# The limits of a folder in the user's cache: bytes, and a share of the free space.
+_MOST_KEPT = 20 * 2**30
+_SHARE_OF_DISK = 0.1
+
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*)://")
 
 
@@ -115,6 +119,11 @@ def user_cache(name: str) -> str:
     """
     root = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
     return os.path.join(os.path.expanduser(root), "estimator_kit", name)
+
+
+def default_limit(folder: str, kept: int) -> int:
+    """The most bytes in a folder of the user's cache that has `kept` bytes: a share of the disk."""
+    return min(_MOST_KEPT, int(_SHARE_OF_DISK * (shutil.disk_usage(folder).free + kept)))
 
 
 def is_local(path: str) -> bool:

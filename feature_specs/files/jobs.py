@@ -243,6 +243,18 @@ class Job(Generic[_P]):
         return f"{called}: {texts[0]} there, {texts[1]} here"
 
 
+def is_complete(folder: str) -> bool:
+    """Whether a job has finished a folder, and its shards still have their sizes."""
+    if not file_systems.exists(os.path.join(folder, SUCCESS)):
+        return False
+    manifest = Manifest.load(os.path.join(folder, MANIFEST))
+    return manifest is not None and all(
+        file_systems.exists(path) and file_systems.stamp(path)[0] == shard.bytes
+        for shard in manifest.shards
+        for path in [os.path.join(folder, shard.name)]
+    )
+
+
 def check_new(folder: str, noun: str) -> None:
     """Raises FolderError if a folder has files but no plan.
 

@@ -23,15 +23,16 @@ class LocksMissing(OSError):
     """The file system has no locks."""
 
 
-def lock(handle: int, *, wait: bool = False) -> None:
-    """Locks an open file or folder until it is closed.
+def lock(handle: int, *, wait: bool = False, shared: bool = False) -> None:
+    """Locks an open file or folder until it is closed; `shared` lets others share the lock.
 
     Raises:
       Taken: without `wait`, somebody else holds the lock.
       LocksMissing: the file system has no locks.
     """
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise Taken from error
     except OSError as error:
@@ -39,13 +40,16 @@ def lock(handle: int, *, wait: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def held(path: str, *, wait: bool = False, make: bool = True) -> Iterator[bool]:
+def held(
+    path: str, *, wait: bool = False, make: bool = True, shared: bool = False
+) -> Iterator[bool]:
     """Holds the lock of a folder or a file. Yields whether the file system has locks.
 
     Args:
       path: the folder or file.
       wait: whether to wait until nobody else holds the lock.
       make: whether to make an empty file if nothing has this name.
+      shared: whether others that also ask for a shared lock may hold it at the same time.
 
     Raises:
       Taken: without `wait`, somebody else holds the lock.
@@ -54,7 +58,7 @@ def held(path: str, *, wait: bool = False, make: bool = True) -> Iterator[bool]:
     handle, has_locks = _opened(path, make), True
     try:
         try:
-            lock(handle, wait=wait)
+            lock(handle, wait=wait, shared=shared)
         except LocksMissing:
             has_locks = False
         yield has_locks

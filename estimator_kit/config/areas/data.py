@@ -26,8 +26,13 @@ class Data(Settings):
 
     train_files: tuple[str, ...] = setting(
         (),
-        "TFRecord files to train on: paths or globs, separated by commas. --mode=analyze, and "
-        "--mode=validate with a baseline, also take tables: Parquet, CSV or JSON lines.",
+        "TFRecord files to train on: paths or globs, separated by commas. They may also be tables: "
+        "Parquet, CSV, JSON lines or svmlight, all of one kind. A training in one process then "
+        "converts them first, as --mode=convert --spec does, and a row that it would refuse is an "
+        "error. The records are kept in ~/.cache/estimator_kit/records, or in --input_cache_dir, "
+        "and made again if a table or the spec changes. How CSV is written stands in the section "
+        "tables of the spec. Tables do not go with clusters, --data_service, --train_mix and "
+        "--mode=retrain: convert them.",
         changes="rows",
         named=True,
         in_store=InStore.FILES,
@@ -68,7 +73,8 @@ class Data(Settings):
     )
     eval_files: tuple[str, ...] = setting(
         (),
-        "TFRecord files to evaluate on. Each evaluation reads all of them. Several sets get names: "
+        "TFRecord files to evaluate on, or tables, as in --train_files. Each evaluation reads all "
+        "of them. Several sets get names: "
         "a/*.tfrecord,test=b/*.tfrecord,newcomers=c/*.tfrecord. The set without a name, or else "
         "the first one, judges the model: for the best export, early stopping and gates. All "
         "other sets are only measured. A name has small letters, digits and _. dt=... is a path, "
@@ -146,15 +152,16 @@ class Data(Settings):
     @property
     def judging_files(self) -> tuple[str, ...]:
         """The patterns of the evaluation set that judges the model."""
-        return next(iter(self._sets().values()), ())
+        return next(iter(self.sets.values()), ())
 
     @property
     def other_sets(self) -> dict[str, tuple[str, ...]]:
         """The patterns of the other evaluation sets, by name."""
-        (_, *others) = self._sets().items() or [("", ())]
+        (_, *others) = self.sets.items() or [("", ())]
         return {str(name): patterns for name, patterns in others}
 
-    def _sets(self) -> dict[Optional[str], tuple[str, ...]]:
+    @property
+    def sets(self) -> dict[Optional[str], tuple[str, ...]]:
         """The patterns of all evaluation sets. The set that judges is the first one."""
         sets: dict[Optional[str], tuple[str, ...]] = {}
         for name, pattern in map(files.named, self.eval_files):

@@ -52,14 +52,17 @@ class Reading(Settings):
         "files again, in training and in evaluation. If a file, the spec, a vocabulary or a "
         "version changes, its rows are transformed again. Several runs can share one folder. "
         "Without the flag, a training of fewer than 20,000 rows keeps none, as it would start "
-        "later than it gains. off: keep nothing.",
+        "later than it gains. The records of tables are in the folder records in it, by default in "
+        "~/.cache/estimator_kit/records. off: keep nothing; the records of tables are removed at "
+        "the end of the run.",
         changes="nothing",
     )
     input_cache_gib: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = setting(
         None,
         "The most GiB that the folder of transformed rows may hold. By default 20, or a tenth of "
         "the free space of the disk if that is less. To make room, the files that were used "
-        "longest ago are removed, and any file after 30 days without use.",
+        "longest ago are removed, and any file after 30 days without use. The records of tables "
+        "have the same limit for themselves; those that a run reads stay.",
         changes="nothing",
     )
     eval_batch_size: PositiveInt = setting(

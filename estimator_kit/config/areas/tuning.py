@@ -30,9 +30,9 @@ class Tuning(Settings):
     )
     test_files: tuple[str, ...] = setting(
         (),
-        "TFRecord files that score the best settings once, at the end of the search, trained on "
-        "--train_files and --eval_files. They never guide it. By default, the set test of "
-        "--eval_files, if it has one.",
+        "TFRecord files or tables that score the best settings once, at the end of the search, "
+        "trained on --train_files and --eval_files. They never guide it. By default, the set test "
+        "of --eval_files, if it has one.",
         changes="scores",
         named=True,
         in_store=InStore.FILES,

@@ -38,6 +38,9 @@ from input_pipelines.prepare.tables.storable import Rounded
 # The least work for a process, in bytes of records. A process takes about a second to start.
 _BYTES_OF_A_PROCESS = 32 * 2**20
 
+# Called with the plan, before anything is written.
+OnPlan = Callable[[Plan], None]
+
 # Called with the rows read since the last call, the number of finished shards, and of all shards.
 OnProgress = Callable[[int, int, int], None]
 
@@ -123,6 +126,7 @@ def convert(
     workers: Optional[int] = None,
     beam: Optional[Sequence[str]] = None,
     on_progress: OnProgress = lambda rows, done, shards: None,
+    on_plan: OnPlan = lambda plan: None,
 ) -> Result:
     """Converts the files of a table into a folder of TFRecord shards.
 
@@ -138,6 +142,7 @@ def convert(
       beam: flags of an Apache Beam pipeline (`flags.split`) that does the work instead. This also
         changes only the time. The workers must be able to use the same paths.
       on_progress: see `OnProgress`. Not used by a pipeline, which shows its progress itself.
+      on_plan: see `OnPlan`. Its errors end the conversion.
 
     Raises:
       BeamFlagsError: a pipeline cannot be made with the flags. Nothing was changed.
@@ -153,6 +158,7 @@ def convert(
     plan, notes = _planned(files, options, spec, csv, beam)
     output = jobs.Job(directory, plan.document())
     output.check()
+    on_plan(plan)
     with output.held():
         return _converted(plan, output, notes, workers, beam, on_progress)
 

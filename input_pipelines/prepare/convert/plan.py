@@ -35,7 +35,7 @@ from input_pipelines.record_files.framing import FOOTER, HEADER
 
 _VERSION = 1
 # The aspects and sections of a spec that change records, or how their values are checked.
-_READ = (meaning.CONVERSION.aspects, ("features", "labels"))
+READ = (meaning.CONVERSION.aspects, ("features", "labels"))
 _SAMPLES = 16
 _SAMPLE_ROWS = 1024
 _MIB = 2**20
@@ -204,7 +204,7 @@ def document(
         version=_VERSION,
         code=own_code.of_reading(),
         record=kind,
-        spec=None if spec is None else spec.fingerprint(*_READ),
+        spec=None if spec is None else spec.fingerprint(*READ),
         files=[File(path=p, rows=rows[p], stamp=file_systems.stamp(p)) for p in table.files],
         csv=table.csv.document(),
         options=options.document(),
