@@ -8,8 +8,8 @@ Every run is a process that trains 10 steps of a DNN and writes a checkpoint. Ea
 embedding of a hashed string, and every fourth one is a number. Each line has the CPU seconds of the
 process with its children, the seconds of the clock, its memory, and the bytes of the model
 directory. `start` compares the imports of a training with `import tensorflow`. `bare` compares the
-run of 400 columns with the least program that trains the same tables: one TensorFlow graph with Adam
-and a MonitoredTrainingSession, ten steps on one batch, and two checkpoints. It reads no files,
+run of 400 columns with the least program that trains the same tables: one TensorFlow graph with
+Adam and a MonitoredTrainingSession, ten steps on one batch, and two checkpoints. It reads no files,
 transforms no strings, and exports nothing. Runs with rows and files read all of them once
 (`--epochs=1`) in batches of 2,048.
 benchmarks/README.md has results. 10^7 rows need 10 GB of disk. To draw the lines that it prints:
@@ -127,7 +127,8 @@ def compare_with_bare(rounds: int, columns: int = 400) -> None:
         writing.write_examples(f"{folder}/0.tfrecord", rows(document, 640))
         command = [sys.executable, str(ROOT / "run.py"), "train", f"--spec={folder}/spec.json",
                    f"--train_files={folder}/*.tfrecord", "--model=dnn", "--report=off",
-                   "--model_params=hidden_units=[16]", "--batch_size=64", "--max_steps=10"]  # fmt: skip
+                   "--model_params=hidden_units=[16]", "--batch_size=64",
+                   "--max_steps=10"]  # fmt: skip
         number = iter(range(1000))
         compare(f"10 steps with {columns} columns, compared with a bare TensorFlow graph",
                 lambda: cpu_of([*command, f"--model_dir={folder}/{next(number)}"]),

@@ -1,6 +1,7 @@
 """Trains WDL as DeepRec published it, with the kit and with other tools, on the same rows.
 
-    python benchmarks/wdl.py [--rows 49152] [--rounds 3] [--only canned,bfloat16,keras,keras_rs,deepctr]
+    python benchmarks/wdl.py [--rows 49152] [--rounds 3]
+        [--only canned,bfloat16,keras,keras_rs,deepctr]
     python benchmarks/wdl.py --auc 0.75 [--auc_rows 524288] [--only canned,deepctr]
 
 The model has 13 numbers and 26 hashed categories with 10,000 buckets each, embeddings of 128 (eight
