@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import pathlib
@@ -19,11 +20,14 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.client import GrpcClient, RestClient, messages, tensors
+from estimator_kit.client import GrpcClient, RestClient, Rows, messages, tensors
+from estimator_kit.exporters import saved_model
 from estimator_kit.serving import request_log, server
 from estimator_kit.serving.private_features import PrivateFeatures
 from estimator_kit.serving.request_log import Entry, RequestLog
+from tests.conftest import DOCUMENT, make_rows
 from tests.estimator_kit.serving.small_models import config, example, serving, write_version
+from tests.estimator_kit.small_training import trained_wide_deep
 
 classification_pb2 = pytest.importorskip("tensorflow_serving.apis.classification_pb2")
 predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
@@ -368,6 +372,50 @@ def test_a_version_whose_spec_is_damaged_is_not_served(tmp_path, caplog):
         assert models.live() == {"ads": []}
     assert any("version 3 is not served: it cannot be loaded: SpecError" in each
                for each in caplog.messages)  # fmt: skip
+
+
+def test_an_export_of_the_kit(tmp_path):
+    """Its private features are in no record, whichever signature and client sent them."""
+    document = copy.deepcopy(DOCUMENT)
+    for name in ("user", "tags"):
+        document["features"][name]["private"] = True
+    rows = make_rows(6)
+    made, spec = trained_wide_deep(tmp_path, document, rows, steps=1)
+    path = saved_model.export_saved_model(made, spec, f"{tmp_path}/export")
+    known = [{n: row.get(n) for n in spec.used_features()} for row in rows]
+    options = {"serving_log_dir": f"{tmp_path}/logs"}
+    with serving(tmp_path / "export", **options) as (address, url, _):
+        names = {"rows": Rows.of_export(path)}
+        with (
+            GrpcClient(address, "ads", **names) as first,
+            RestClient(url, "ads", **names) as second,
+        ):
+            for client in (first, second):
+                answers = client.predict(known)
+                client.classify(known, signature="classify/click")
+                raw = {"price": [1.0], "user": ["ann"], "city": ["oslo"], "tags": [["a", "b"]]}
+                client.predict_tensors(raw, signature="predict_raw")
+    logs = logged(tmp_path / "logs")
+    assert [log.WhichOneof("log_type") for log in logs] == [
+        "predict_log", "classify_log", "predict_log",
+    ] * 2  # fmt: skip
+    public = set(spec.used_features()) - {"user", "tags"}
+    for number, log in enumerate(logs):
+        kind = getattr(log, log.WhichOneof("log_type"))
+        if number % 3 == 2:
+            assert set(kind.request.inputs) == public
+            continue
+        if number % 3 == 0:
+            (records,) = arrays(kind.request.inputs).values()
+            examples = list(map(tf.train.Example.FromString, records))
+            outputs = arrays(kind.response.outputs)
+            assert {n: np.asarray(v).tolist() for n, v in answers.items()} == outputs
+        else:
+            examples = kind.request.input.example_list.examples
+        assert len(examples) == 6
+        for example_of_row in examples:
+            assert set(example_of_row.features.feature) <= public
+            assert "city" in example_of_row.features.feature
 
 
 # --- The folder -----------------------------------------------------------------------------------
