@@ -71,11 +71,6 @@ class LogFiles:
         self._size = self._records = self._number = 0
         self.files = self.removed = 0
 
-    @property
-    def due(self) -> Optional[float]:
-        """When the open file gets its name, in seconds since 1970; None if no file is open."""
-        return None if self._open is None else self._open.due
-
     def write(self, records: Iterable[bytes], now: float) -> None:
         """Appends records. `now` is in seconds since 1970."""
         self.rotate(now)

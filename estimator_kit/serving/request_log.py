@@ -49,6 +49,9 @@ _LOST = ("dropped", "failed", "no_spec")
 # The most entries of the queue, and the most bytes of their requests and answers.
 _MOST_ENTRIES, _MOST_BYTES = 10_000, 64 * 2**20
 
+# Seconds between two looks at the queue. A look for each request would slow down its answer.
+_LOOK_SECS = 0.25
+
 # Seconds between two lines about requests that were lost.
 _SAY_SECS = 60.0
 
@@ -163,7 +166,7 @@ class RequestLog:
             if not is_full and not self._ending:
                 self._entries.append((seconds, entry))
                 self._bytes += entry.size
-                if len(self._entries) == 1:
+                if 2 * len(self._entries) > _MOST_ENTRIES or 2 * self._bytes > _MOST_BYTES:
                     self._changed.notify()
                 return
         self._count("dropped", 1, "the server has ended" if self._ending else "the queue is full")
@@ -206,8 +209,8 @@ class RequestLog:
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._entries and not self._ending:
-                    self._changed.wait(self._wait_secs())
+                if not self._ending:
+                    self._changed.wait(_LOOK_SECS)
                 entries, self._entries = self._entries, deque()
                 ending = self._ending
             self._write(entries)
@@ -216,10 +219,6 @@ class RequestLog:
                 self._files.close()
                 self._say_what_is_lost(at_once=True)
                 return
-
-    def _wait_secs(self) -> float:
-        due = self._files.due
-        return _SAY_SECS if due is None else min(max(due - self._clock(), 0.0), _SAY_SECS)
 
     def _write(self, entries: deque[tuple[int, Entry]]) -> None:
         try:

@@ -55,16 +55,14 @@ def names(folder):
 def test_a_file_appears_whole_after_its_seconds(tmp_path):
     told = Told()
     files = made(tmp_path, told)
-    assert files.due is None
     files.write([record(0), record(1)], NOON)
     files.write([record(2)], NOON + 59)
     name = f"requests-20260105T133000Z-{os.getpid()}-0.tfrecord"
     assert names(tmp_path) == [f".tmp-{name}-1"] and told.written == 0
-    assert files.due == NOON + 60
     files.rotate(NOON + 59.9)
     assert told.written == 0
     files.rotate(NOON + 60)
-    assert names(tmp_path) == [name] and told.written == 3 and files.due is None
+    assert names(tmp_path) == [name] and told.written == 3
     assert read(tmp_path / name) == [record(0), record(1), record(2)]
     files.write([record(3)], NOON + 61)
     files.close()
