@@ -196,6 +196,13 @@ class Feature(Declared):
         description="Decodes one stored string of bytes to float32 numbers (`raw`) or to an image "
         "(`image`). `dtype` and `shape` then describe the stored string.",
     )
+    private: Optional[Literal[True]] = field(
+        None,
+        changes="nothing",
+        description="`true` keeps the values out of the request logs of `serve "
+        "--serving_log_dir`: the server removes the feature from each request before it logs the "
+        "request. Training and predictions are not affected.",
+    )
 
     @property
     def variable(self) -> bool:

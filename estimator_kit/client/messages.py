@@ -7,7 +7,7 @@ a test compares each field with the official one. Enumerations are int32, which 
 encoding. Fields that a client does not need are left out; protobuf keeps unknown fields.
 
 `BatchingParameters` and `MonitoringConfig` are configuration files of TensorFlow Serving. No
-package contains their classes.
+package contains their classes. `PredictionLog` is a record of TensorFlow Serving's request logs.
 
     request = messages.message("tensorflow.serving.PredictRequest")()
 """
@@ -88,6 +88,9 @@ tensorflow.MetaGraphDef
   map<string, tensorflow.SignatureDef> signature_def = 5
 tensorflow.SavedModel
   repeated tensorflow.MetaGraphDef meta_graphs = 2
+tensorflow.NamedTensorProto
+  string name = 1
+  tensorflow.TensorProto tensor = 2
 
 tensorflow.serving.ModelSpec
   string name = 1
@@ -135,6 +138,63 @@ tensorflow.serving.RegressionResult
 tensorflow.serving.RegressionResponse
   tensorflow.serving.RegressionResult result = 1
   tensorflow.serving.ModelSpec model_spec = 2
+
+tensorflow.serving.InferenceTask
+  tensorflow.serving.ModelSpec model_spec = 1
+  string method_name = 2
+tensorflow.serving.InferenceResult
+  tensorflow.serving.ModelSpec model_spec = 1
+  oneof result: tensorflow.serving.ClassificationResult classification_result = 2
+  oneof result: tensorflow.serving.RegressionResult regression_result = 3
+tensorflow.serving.MultiInferenceRequest
+  repeated tensorflow.serving.InferenceTask tasks = 1
+  tensorflow.serving.Input input = 2
+tensorflow.serving.MultiInferenceResponse
+  repeated tensorflow.serving.InferenceResult results = 1
+
+tensorflow.serving.SessionRunRequest
+  tensorflow.serving.ModelSpec model_spec = 1
+  repeated tensorflow.NamedTensorProto feed = 2
+  repeated string fetch = 3
+  repeated string target = 4
+  bool tensor_name_is_alias = 6
+tensorflow.serving.SessionRunResponse
+  repeated tensorflow.NamedTensorProto tensor = 1
+  tensorflow.serving.ModelSpec model_spec = 3
+
+tensorflow.serving.SamplingConfig
+  double sampling_rate = 1
+tensorflow.serving.LogMetadata
+  tensorflow.serving.ModelSpec model_spec = 1
+  tensorflow.serving.SamplingConfig sampling_config = 2
+  repeated string saved_model_tags = 3
+  int64 timestamp_secs = 4
+tensorflow.serving.ClassifyLog
+  tensorflow.serving.ClassificationRequest request = 1
+  tensorflow.serving.ClassificationResponse response = 2
+tensorflow.serving.RegressLog
+  tensorflow.serving.RegressionRequest request = 1
+  tensorflow.serving.RegressionResponse response = 2
+tensorflow.serving.PredictLog
+  tensorflow.serving.PredictRequest request = 1
+  tensorflow.serving.PredictResponse response = 2
+tensorflow.serving.PredictStreamedLog
+  repeated tensorflow.serving.PredictRequest request = 1
+  repeated tensorflow.serving.PredictResponse response = 2
+tensorflow.serving.MultiInferenceLog
+  tensorflow.serving.MultiInferenceRequest request = 1
+  tensorflow.serving.MultiInferenceResponse response = 2
+tensorflow.serving.SessionRunLog
+  tensorflow.serving.SessionRunRequest request = 1
+  tensorflow.serving.SessionRunResponse response = 2
+tensorflow.serving.PredictionLog
+  tensorflow.serving.LogMetadata log_metadata = 1
+  oneof log_type: tensorflow.serving.ClassifyLog classify_log = 2
+  oneof log_type: tensorflow.serving.RegressLog regress_log = 3
+  oneof log_type: tensorflow.serving.MultiInferenceLog multi_inference_log = 4
+  oneof log_type: tensorflow.serving.SessionRunLog session_run_log = 5
+  oneof log_type: tensorflow.serving.PredictLog predict_log = 6
+  oneof log_type: tensorflow.serving.PredictStreamedLog predict_streamed_log = 7
 
 tensorflow.serving.GetModelMetadataRequest
   tensorflow.serving.ModelSpec model_spec = 1

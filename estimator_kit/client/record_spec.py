@@ -25,6 +25,7 @@ _FEATURE_KEYS = (
     "feature_list",
     "row_lengths",
     "decode",
+    "private",
 )
 _DTYPES = ("float32", "int64", "string")
 

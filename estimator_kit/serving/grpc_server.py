@@ -29,12 +29,12 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from estimator_kit.client import tensors
-from estimator_kit.client.tensors import DEFAULT_SIGNATURE
-from estimator_kit.serving import answers
+from estimator_kit.serving import answers, filled_messages
 from estimator_kit.serving.errors import RequestError, check_names, invalid, shortened
 from estimator_kit.serving.health import Health
 from estimator_kit.serving.live_versions import Models, State
+from estimator_kit.serving.loaded_model import LoadedModel
+from estimator_kit.serving.request_log import Entry, RequestLog
 
 _log = logging.getLogger("estimator_kit")
 
@@ -47,11 +47,13 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     Args:
       models: the models of the server.
       max_bytes: the most bytes of an array of a request.
+      log: gets the answered requests.
     """
 
-    def __init__(self, models: Models, max_bytes: int):
+    def __init__(self, models: Models, max_bytes: int, log: Optional[RequestLog] = None):
         self._models = models
         self._max_bytes = max_bytes
+        self._log = log
 
     def Predict(self, request: Any, context: Any) -> Any:  # noqa: N802
         return _answered(self._predict, request, context)
@@ -76,8 +78,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             outputs = answers.predict_message(model, request, self._max_bytes)
             response = predict_pb2.PredictResponse()
             _fill_spec(response.model_spec, request, model.version)
-        for name, array in outputs.items():
-            _fill_output(response.outputs[name], name, array)
+        filled_messages.fill_predict(response, outputs)
+        self._add_to_log("predict", model, request, response)
         return response
 
     def _classify(self, request: Any) -> Any:
@@ -85,16 +87,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             labels, scores = answers.classify_message(model, request)
             response = classification_pb2.ClassificationResponse()
             _fill_spec(response.model_spec, request, model.version)
-        result = response.result
-        for row in range(len(labels if labels is not None else scores)):  # type: ignore[arg-type]
-            classes = result.classifications.add().classes
-            width = (labels if labels is not None else scores)[row]  # type: ignore[index]
-            for column in range(len(width)):
-                added = classes.add()
-                if labels is not None:
-                    added.label = labels[row, column].decode("utf-8", "replace")
-                if scores is not None:
-                    added.score = scores[row, column]
+        filled_messages.fill_classify(response, labels, scores)
+        self._add_to_log("classify", model, request, response)
         return response
 
     def _regress(self, request: Any) -> Any:
@@ -102,9 +96,27 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             values = answers.regress_message(model, request)
             response = regression_pb2.RegressionResponse()
             _fill_spec(response.model_spec, request, model.version)
-        for value in values.tolist():
-            response.result.regressions.add().value = value
+        filled_messages.fill_regress(response, values)
+        self._add_to_log("regress", model, request, response)
         return response
+
+    def _add_to_log(self, method: str, model: LoadedModel, request: Any, response: Any) -> None:
+        spec = request.model_spec
+        if self._log is None or not self._log.takes(spec.name, model):
+            return
+        # Bytes, because no other thread should read the messages.
+        asked, answered = request.SerializeToString(), response.SerializeToString()
+        self._log.add(
+            Entry(
+                method,
+                spec.name,
+                model,
+                spec.signature_name,
+                len(asked) + len(answered),
+                fill_request=lambda message: message.ParseFromString(asked),
+                fill_response=lambda message: message.ParseFromString(answered),
+            )
+        )
 
     def _metadata(self, request: Any) -> Any:
         _check_spec(request)
@@ -133,13 +145,6 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         _check_spec(request)
         name, version, label = _asked(request)
         return status_message(self._models.states(name, version, label))
-
-
-def _fill_output(proto: Any, name: str, array: Any) -> None:
-    try:
-        tensors.fill_fields(proto, array)
-    except ValueError as error:
-        raise RequestError("UNIMPLEMENTED", f"output {name}: {error}") from error
 
 
 def signature_map(model: Any) -> Any:
@@ -191,9 +196,8 @@ def _leased(models: Models, request: Any) -> Any:
 
 
 def _fill_spec(spec: Any, request: Any, version: int) -> None:
-    spec.name = request.model_spec.name
-    spec.signature_name = request.model_spec.signature_name or DEFAULT_SIGNATURE
-    spec.version.value = version
+    asked = request.model_spec
+    filled_messages.fill_spec(spec, asked.name, asked.signature_name, version)
 
 
 # The most requests that wait for each thread. The server refuses further requests.
@@ -232,6 +236,7 @@ class GrpcServer:
         further requests get RESOURCE_EXHAUSTED.
       max_bytes: the most bytes of a message, and of an array of a request.
       connections: the most open connections. gRPC closes further ones at once.
+      log: gets the answered requests.
 
     Attributes:
       port: the bound port.
@@ -241,7 +246,14 @@ class GrpcServer:
     """
 
     def __init__(
-        self, models: Models, *, address: str, threads: int, max_bytes: int, connections: int
+        self,
+        models: Models,
+        *,
+        address: str,
+        threads: int,
+        max_bytes: int,
+        connections: int,
+        log: Optional[RequestLog] = None,
     ):
         self._server = grpc.server(
             futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
@@ -255,7 +267,7 @@ class GrpcServer:
         )
         self._health = Health(models)
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-            PredictionService(models, max_bytes), self._server
+            PredictionService(models, max_bytes, log), self._server
         )
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(
             ModelService(models), self._server

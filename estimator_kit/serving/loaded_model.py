@@ -18,6 +18,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
 from estimator_kit.checkpoints import kept_files
+from estimator_kit.serving.private_features import PrivateFeatures
 
 
 class _Plan(NamedTuple):
@@ -42,10 +43,12 @@ class LoadedModel:
       version: its number.
       threads: the threads of its session; 0 lets TensorFlow choose.
       longest_run_secs: the time limit of `run`; 0 for no limit.
+      private: the attribute.
 
     Attributes:
       path, version: the arguments.
       signatures: `{name: SignatureDef}`, without the signature that initializes the model.
+      private: what is private in its requests; None if that is not known.
 
     Raises:
       ExportError: a vocabulary of the export was changed.
@@ -60,10 +63,12 @@ class LoadedModel:
         *,
         threads: int = 0,
         longest_run_secs: float = 0.0,
+        private: Optional[PrivateFeatures] = None,
     ):
         self.path = path
         self._longest_run_ms = int(1000 * longest_run_secs)
         self.version = version
+        self.private = private
         config = tf.compat.v1.ConfigProto(
             intra_op_parallelism_threads=threads,
             inter_op_parallelism_threads=threads,

@@ -3,12 +3,14 @@
 GET  /v1/models/<model>[/versions/<n>|/labels/<label>]            status
 GET  /v1/models/<model>[/versions/<n>|/labels/<label>]/metadata   signatures
 POST /v1/models/<model>[/versions/<n>|/labels/<label>]:predict    and :classify, :regress
+GET  /metrics, /monitoring/prometheus/metrics                     with --serving_log_dir
 
 `RestServer` stops without dropping a request.
 """
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import logging
 import re
@@ -21,9 +23,10 @@ from typing import Any, Optional
 import waitress
 import waitress.wasyncore
 
-from estimator_kit.serving import answers, json_answers, json_requests
+from estimator_kit.serving import answers, filled_messages, json_answers, json_requests
 from estimator_kit.serving.errors import HTTP, RequestError, invalid, shortened
 from estimator_kit.serving.live_versions import Models
+from estimator_kit.serving.request_log import Entry, RequestLog
 
 # waitress reads a body that is this many times too large to its end, because a client that is cut
 # off while it sends does not read the answer.
@@ -103,6 +106,9 @@ class RestServer:
 
 _log = logging.getLogger("estimator_kit")
 
+# Where Prometheus looks by default, and the path in TensorFlow Serving's monitoring.config.
+_METRICS = ("/metrics", "/monitoring/prometheus/metrics")
+
 _VERSION = r"(?:/versions/(?P<version>\d{1,19})|/labels/(?P<label>[^/:]+))?"
 _ASK = re.compile(
     rf"(?i)/v1/models/(?P<model>[^/:]+){_VERSION}:(?P<method>classify|regress|predict)", re.A
@@ -129,9 +135,18 @@ class RestApp:
       only_as: the name by which requests may call the server, in addition to `localhost` and
         addresses; None allows any name. With a name, only web pages of the server itself may send
         requests, so that no other page reaches a server on loopback through a name for 127.0.0.1.
+      log: gets the answered requests, and has the metrics.
     """
 
-    def __init__(self, models: Models, max_bytes: int, *, only_as: Optional[str] = None):
+    def __init__(
+        self,
+        models: Models,
+        max_bytes: int,
+        *,
+        only_as: Optional[str] = None,
+        log: Optional[RequestLog] = None,
+    ):
+        self._log = log
         self._models = models
         self._max_bytes = max_bytes
         self._names = None if only_as is None else {"localhost", _host(only_as)}
@@ -140,7 +155,9 @@ class RestApp:
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
         status, body = self._answered(environ)
-        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        is_metrics = environ["PATH_INFO"] in _METRICS and status == HTTP["OK"]
+        kind = "text/plain; version=0.0.4; charset=utf-8" if is_metrics else "application/json"
+        headers = [("Content-Type", kind), ("Content-Length", str(len(body)))]
         start_response(status, headers)
         return [body]
 
@@ -160,6 +177,10 @@ class RestApp:
         self._check_caller(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"))
         verb = environ["REQUEST_METHOD"]
         path = environ["PATH_INFO"]
+        if path in _METRICS and verb == "GET":
+            if self._log is None:
+                raise RequestError("NOT_FOUND", f"{path}: only --serving_log_dir has metrics")
+            return self._log.metrics()
         if not path.lower().startswith("/v1/"):
             raise RequestError("NOT_FOUND", f"the path {path} does not exist")
         match = (_ASK if verb == "POST" else _LOOK).fullmatch(path)
@@ -178,8 +199,14 @@ class RestApp:
         body = environ["wsgi.input"].read(size)
         document = json_requests.parse(body)
         name = json_requests.signature_name(document)
+        method = match["method"].lower()
         with self._models.lease(*asked) as model:
-            return _ask(model, match["method"].lower(), document, name)
+            answer, fill_request, fill_response = _ask(model, method, document, name)
+        if self._log is not None and self._log.takes(asked[0], model):
+            sizes = len(body) + len(answer)
+            fill = _with_specs(asked[0], name, model.version, fill_request, fill_response)
+            self._log.add(Entry(method, asked[0], model, name, sizes, *fill))
+        return answer
 
     def _check_caller(self, host: Optional[str], origin: Optional[str]) -> None:
         """Refuses unknown names of the server, and web pages of other servers."""
@@ -212,20 +239,58 @@ class RestApp:
             return json_answers.metadata(model, leased.version, signatures)
 
 
-def _ask(model: Any, method: str, document: Any, signature: str) -> bytes:
+# Fills a message of the request log.
+_Fill = Callable[[Any], None]
+
+
+def _ask(model: Any, method: str, document: Any, signature: str) -> tuple[bytes, _Fill, _Fill]:
+    """The body of the answer; and what fills the messages of request and response for the log."""
     if method == "predict":
         form = answers.signature_inputs(model, signature, document)
         inputs, by_row = json_requests.predict_inputs(document, form)
-        return json_answers.predictions(answers.predict(model, signature, inputs), by_row)
+        outputs = answers.predict(model, signature, inputs)
+        return (
+            json_answers.predictions(outputs, by_row),
+            functools.partial(filled_messages.fill_inputs, inputs=inputs),
+            functools.partial(filled_messages.fill_predict, outputs=outputs),
+        )
     examples = answers.with_context(*json_requests.examples(document))
+    fill = functools.partial(filled_messages.fill_examples, examples=examples)
     try:
         if method == "classify":
-            return json_answers.classes(*answers.classify(model, signature, examples))
-        return json_answers.values(answers.regress(model, signature, examples))
+            labels, scores = answers.classify(model, signature, examples)
+            return (
+                json_answers.classes(labels, scores),
+                fill,
+                functools.partial(filled_messages.fill_classify, labels=labels, scores=scores),
+            )
+        values = answers.regress(model, signature, examples)
+        return (
+            json_answers.values(values),
+            fill,
+            functools.partial(filled_messages.fill_regress, values=values),
+        )
     except RequestError as error:
         if _INTEGER_FOR_FLOAT not in error.message:
             raise
         raise invalid(f"{error.message}. {_WRITE_A_POINT}") from error
+
+
+def _with_specs(
+    name: str, signature: str, version: int, fill_request: _Fill, fill_response: _Fill
+) -> tuple[_Fill, _Fill]:
+    """The same, with the `ModelSpec`s that a gRPC request and its response have."""
+
+    def request(message: Any) -> None:
+        message.model_spec.name = name
+        message.model_spec.signature_name = signature
+        fill_request(message)
+
+    def response(message: Any) -> None:
+        filled_messages.fill_spec(message.model_spec, name, signature, version)
+        fill_response(message)
+
+    return request, response
 
 
 def _host(text: str) -> str:

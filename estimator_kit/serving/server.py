@@ -239,6 +239,7 @@ class Server:
 
     def __init__(self, serving: Serving, models: Any):
         from estimator_kit.serving.grpc_server import GrpcServer
+        from estimator_kit.serving.request_log import of_settings
         from estimator_kit.serving.rest_server import RestApp, RestServer
 
         host = serving.serving_host
@@ -247,23 +248,33 @@ class Server:
             "max_bytes": _MOST_BYTES,
             "connections": most_connections(),
         }
+        self._models = models
+        self._log = of_settings(serving)
         sock = bound_socket(host, serving.serving_rest_port, flag="--serving_rest_port")
         place = address_of_socket(sock)
         address = with_port(place, serving.serving_grpc_port)
         try:
-            self._grpc = GrpcServer(models, address=address, **limits)
+            self._grpc = GrpcServer(models, address=address, log=self._log, **limits)
         except RuntimeError as error:
             sock.close()
             raise ConfigError(
                 f"--serving_grpc_port={serving.serving_grpc_port}: {host} cannot be bound: {error}"
             ) from error
         name = host if ipaddress.ip_address(place.partition("%")[0]).is_loopback else None
-        app = RestApp(models, limits["max_bytes"], only_as=name)
+        app = RestApp(models, limits["max_bytes"], only_as=name, log=self._log)
         self._rest = RestServer(app, sock, **limits)
         rest = with_port(host, sock.getsockname()[1])
         self.addresses = (with_port(host, self._grpc.port), f"http://{rest}")
 
     def start(self) -> None:
+        """Starts both servers.
+
+        Raises:
+          ConfigError: requests shall be logged, and a version does not say what is private.
+        """
+        if self._log is not None:
+            self._log.check(self._models)
+            self._log.start()
         self._grpc.start()
         self._rest.start()
 
@@ -276,6 +287,8 @@ class Server:
         stopped = self._grpc.stop(_GRACE)
         self._rest.stop(_GRACE)
         stopped.wait(_GRACE)
+        if self._log is not None:
+            self._log.close()
 
 
 def most_connections() -> int:
@@ -302,6 +315,7 @@ def _models(program: Program, serving: Serving) -> Any:
             f"--mode=serve needs the package {error.name}. Install it with "
             "`pip install 'estimator-kit[serving]'`."
         ) from error
+    from estimator_kit.serving import private_features
     from estimator_kit.serving.live_versions import Models
     from estimator_kit.serving.loaded_model import LoadedModel
 
@@ -312,12 +326,15 @@ def _models(program: Program, serving: Serving) -> Any:
                 f"--serving_models: {model.name}={model.path}: the folder does not exist"
             )
 
+    is_logged = serving.serving_log_dir is not None
+
     def load(path: str, version: int) -> LoadedModel:
         return LoadedModel(
             path,
             version,
             threads=program.threads,
             longest_run_secs=_LONGEST_RUN,
+            private=private_features.of_export(path) if is_logged else None,
         )
 
     return Models(served, load)

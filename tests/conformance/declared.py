@@ -272,6 +272,7 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     ],
     "feature.default": [_both({"default": 1.0}, default=2.0)],
     "feature.required": [_both({"_rows": lambda i: {"x": 1.5}}, required=True)],
+    "feature.private": [_both({"_rows": lambda i: {"x": 1.5}}, private=True)],
     "feature.feature_list": [
         _both({"shape": "variable", "_rows": lambda i: {"x": [1.5] * (i % 3)}}, shape=None,
               feature_list=True),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Optional
 
 from pydantic import Field
 
-from estimator_kit.config.areas.base import Count, Settings, setting
+from estimator_kit.config.areas.base import Count, PositiveInt, Settings, setting
 from estimator_kit.config.areas.program import Program
 from feature_specs.files.versions import LARGEST
 
@@ -71,6 +71,34 @@ class Serving(Settings):
         "Requests to predict_raw whose lists differ in width cannot share a batch.",
         changes="nothing",
     )
+    serving_log_dir: Optional[str] = setting(
+        None,
+        "A local folder for logs of answered requests: TFRecord files of PredictionLog, as "
+        "TensorFlow Serving writes them, without the features that the spec calls private. Every "
+        "served version needs a feature spec, as the exports of the kit have.",
+        changes="nothing",
+    )
+    serving_log_rate: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = setting(
+        1.0,
+        "The share of requests that --serving_log_dir logs, drawn at random.",
+        changes="nothing",
+    )
+    serving_log_secs: PositiveInt = setting(
+        60,
+        "Seconds after which a file in --serving_log_dir is complete and gets its name.",
+        changes="nothing",
+    )
+    serving_log_mib: PositiveInt = setting(
+        64,
+        "MiB after which a file in --serving_log_dir is complete, if that is earlier.",
+        changes="nothing",
+    )
+    serving_log_keep_mib: Count = setting(
+        10_240,
+        "The most MiB of all files in --serving_log_dir. The server removes the oldest files, and "
+        "the log says so. 0 keeps all files.",
+        changes="nothing",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,6 +151,16 @@ def problems(serving: Serving, program: Program) -> list[str]:
         lines.append(
             f"--serving_grpc_port and --serving_rest_port: expected different ports, got {port} "
             "twice."
+        )
+    if serving.serving_log_dir is not None and serving.serving_config_dir is not None:
+        lines.append(
+            "--serving_log_dir and --serving_config_dir: the second only writes files, and no "
+            "request is answered. Remove one of them."
+        )
+    if 0 < serving.serving_log_keep_mib < serving.serving_log_mib:
+        lines.append(
+            f"--serving_log_keep_mib={serving.serving_log_keep_mib}: expected 0 or at least the "
+            f"size of one file, --serving_log_mib={serving.serving_log_mib}."
         )
     return lines
 

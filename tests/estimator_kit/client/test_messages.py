@@ -7,24 +7,30 @@ import tensorflow as tf
 from google.protobuf import any_pb2, wrappers_pb2
 from google.protobuf.descriptor import FieldDescriptor
 from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, named_tensor_pb2, saved_model_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
+    inference_pb2,
     input_pb2,
+    logging_pb2,
     model_pb2,
     predict_pb2,
+    prediction_log_pb2,
     regression_pb2,
+    session_service_pb2,
     status_pb2,
 )
+from tensorflow_serving.config import logging_config_pb2
 
 from estimator_kit.client import messages, tensors
 
 _MODULES = (
-    classification_pb2, get_model_metadata_pb2, get_model_status_pb2, input_pb2, model_pb2,
-    predict_pb2, regression_pb2, status_pb2, any_pb2, wrappers_pb2, tensor_pb2, tensor_shape_pb2,
-    meta_graph_pb2, saved_model_pb2, tf.train,
+    classification_pb2, get_model_metadata_pb2, get_model_status_pb2, inference_pb2, input_pb2,
+    logging_pb2, logging_config_pb2, model_pb2, predict_pb2, prediction_log_pb2, regression_pb2,
+    session_service_pb2, status_pb2, any_pb2, wrappers_pb2, tensor_pb2, tensor_shape_pb2,
+    meta_graph_pb2, named_tensor_pb2, saved_model_pb2, tf.train,
 )  # fmt: skip
 
 # Configuration files. No package has their messages; TensorFlow Serving's sources define them.
@@ -88,6 +94,27 @@ def test_bytes_are_those_of_the_official_messages():
         read.SerializeToString()
     )
     assert again == request
+
+
+def test_a_record_of_a_request_log_is_the_official_one():
+    log = messages.message("tensorflow.serving.PredictionLog")()
+    log.log_metadata.model_spec.name = "ads"
+    log.log_metadata.model_spec.version.value = 7
+    log.log_metadata.sampling_config.sampling_rate = 0.25
+    log.log_metadata.saved_model_tags.append("serve")
+    log.log_metadata.timestamp_secs = 1_767_619_800
+    tensors.fill(log.predict_log.request.inputs["x"], tensors.as_array([["a"], ["b"]]))
+    tensors.fill(log.predict_log.response.outputs["y"], tensors.as_array([0.5, 1.5]))
+    read = prediction_log_pb2.PredictionLog.FromString(log.SerializeToString())
+    assert read.WhichOneof("log_type") == log.WhichOneof("log_type") == "predict_log"
+    assert read.log_metadata.model_spec.version.value == 7
+    assert read.log_metadata.sampling_config.sampling_rate == 0.25
+    assert read.log_metadata.timestamp_secs == 1_767_619_800
+    assert tf.make_ndarray(read.predict_log.response.outputs["y"]).tolist() == [0.5, 1.5]
+    again = messages.message("tensorflow.serving.PredictionLog").FromString(
+        read.SerializeToString()
+    )
+    assert again == log
 
 
 def test_numbers_of_types_are_tensorflows():

@@ -361,6 +361,8 @@ def test_defaults():
         "serving_models": (), "serving_versions": (), "serving_labels": (),
         "serving_host": "127.0.0.1", "serving_grpc_port": 8500, "serving_rest_port": 8501,
         "serving_config_dir": None, "serving_batch_rows": 128,
+        "serving_log_dir": None, "serving_log_rate": 1.0, "serving_log_secs": 60,
+        "serving_log_mib": 64, "serving_log_keep_mib": 10240,
         "shard_mib": 100, "shard_compression": "none",
         "split": None, "split_eval": None, "split_test": None, "step_columns": (),
         "schema_file": None, "validate_rows": 0, "baseline": (),

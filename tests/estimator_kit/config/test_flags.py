@@ -257,6 +257,10 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --serving_batch_rows=128
         --serving_grpc_port=8500
         --serving_host=127.0.0.1
+        --serving_log_keep_mib=10240
+        --serving_log_mib=64
+        --serving_log_rate=1.0
+        --serving_log_secs=60
         --serving_rest_port=8501
         --shard_compression=none
         --shard_mib=100
