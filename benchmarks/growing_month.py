@@ -137,9 +137,9 @@ def month(kind: str, days: list[list[Row]], folder: Path) -> None:
         ek.run(
             ek.ExperimentConfig(
                 mode="retrain", spec=f"{folder}/spec.json", model="wide_deep",
-                train_files=(f"{folder}/data/dt=*/*.tfrecord",), window_days=WINDOW, epochs=2,
-                eval_window_days=1, as_of=str(date), model_dir=f"{folder}/runs", batch_size=64,
-                serving_dir=f"{folder}/live", min_count=2, report="off", window_min_rows=100,
+                train_files=(f"{folder}/data/dt=*/*.tfrecord",), window=f"{WINDOW}d", epochs=2,
+                eval_window="1d", as_of=str(date), model_dir=f"{folder}/runs", batch_size=64,
+                serving_dir=f"{folder}/live", min_count=2, report="off", window_min=("100rows",),
                 model_params={
                     "hidden_units": [16], "learning_rate": 0.1, "linear_learning_rate": 0.3
                 },

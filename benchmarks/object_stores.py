@@ -51,8 +51,8 @@ TRAIN = """--spec={place}/spec.yaml
 """
 RETRAIN = """--spec={place}/retraining/spec.yaml
 --train_files={place}/log/dt=*/*.tfrecord
---window_days=5
---window_min_rows=1000
+--window=5d
+--window_min=1000rows
 --min_count=3
 --model=wide_deep
 --model_params=hidden_units=[32,16]

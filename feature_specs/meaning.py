@@ -145,7 +145,7 @@ CONVERSION = Compared(
 CYCLE = Compared(
     "A cycle of retraining",
     _RESULTS,
-    "the content of the files of its days, pretrained vectors, code of the kit and of the model",
+    "the content of the files of its periods, pretrained vectors, code of the kit and of the model",
     "a new cycle.",
 )
 VERDICT = Compared(

@@ -39,8 +39,8 @@ COMPARED = {
         "estimator_kit.tuning.definition:changes": "was != is_now",
         "estimator_kit.retraining.cycle:_folder": "window.identity == identity",
     },
-    "estimator_kit.retraining.day_summaries:_digest": {
-        "estimator_kit.retraining.day_summaries:_read": "digest != _digest(content)",
+    "estimator_kit.retraining.period_summaries:_digest": {
+        "estimator_kit.retraining.period_summaries:_read": "digest != _digest(content)",
     },
     "estimator_kit.retraining.lineage:verdict_digest": {
         "estimator_kit.retraining.cycle:_forget_verdicts": "window.limits in (None, limits)",

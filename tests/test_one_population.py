@@ -117,7 +117,7 @@ def of_a_data_service(spec, files, _):
 
 
 def of_facts(spec, files, folder):
-    """Days, `window_min_rows` and `day_rows` count by these, and so do label rates and drift."""
+    """Days, `window_min` and `day_rows` count by these, and so do label rates and drift."""
     facts = Facts(f"{folder}/facts", spec)
     found = facts.of_files(files)
     yield sum(file.rows - file.dropped for file in found)
@@ -179,7 +179,7 @@ READERS = {
     "estimator_kit.commands.validated_data:_summary": validated,
     "estimator_kit.commands.validated_data:data_report": "`row_groups` selects among them",
     "estimator_kit.exporters.sample_rows:sample_rows": "is asked for all rows, or has no filter",
-    "estimator_kit.retraining.day_summaries:of": of_facts,
+    "estimator_kit.retraining.period_summaries:of": of_facts,
     "estimator_kit.scoring.eval_rows:__init__": "is given blocks of Selection",
     "estimator_kit.scoring.export:predictions": "is asked for all rows",
     "estimator_kit.scoring.kept:first_records": KIND,

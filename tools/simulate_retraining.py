@@ -192,8 +192,9 @@ def wrong_of(result: dict[str, Any]) -> str:
     used = {int(name[-2:]) for name in report["window"]["train"] + report["window"]["evaluate"]}
     if used & {MISSING, ZERO}:
         return f"a bad day is in the window: {sorted(used)}"
-    corrupt = report["window"]["left_out"].get(f"2026-01-{CORRUPT:02d}", "")
-    if day < REPAIRED and CORRUPT in used and "damaged" not in corrupt:
+    left_out = report["window"]["left_out"]
+    corrupt = [text for name, text in left_out.items() if f"2026-01-{CORRUPT:02d}" in name]
+    if day < REPAIRED and CORRUPT in used and not any("damaged" in text for text in corrupt):
         return "a damaged file is in the window"
     lost = losses_beyond_the_gate(report)
     if lost:
@@ -230,7 +231,7 @@ def as_table(nights: Sequence[dict[str, Any]]) -> str:
         words = [entry["new"] for entry in report.get("vocabularies", {}).values()]
         days = window.get("train", [])
         left_out = window.get("left_out", {}).items()
-        notes = [f"{day[-2:]}: {reason_of(text)}" for day, text in left_out]
+        notes = [f"{day_of(name)}: {reason_of(text)}" for name, text in left_out]
         notes += [f"{day[-2:]} was written again" for day in window.get("rewritten", [])]
         auc = metrics.get("auc/click", {})
         cells = [
@@ -245,6 +246,11 @@ def as_table(nights: Sequence[dict[str, Any]]) -> str:
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def day_of(name: str) -> str:
+    """The day of a period, or of the path of a file."""
+    return re.findall(r"2026-01-(\d\d)", name)[-1]
 
 
 def reason_of(text: str) -> str:

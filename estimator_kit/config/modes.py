@@ -109,8 +109,8 @@ class IntoFolder(Transforming):
     transform_dir: str
 
 
-class OnDays(Retraining):
-    window_days: int
+class OnPeriods(Retraining):
+    window: str
 
 
 class OfCycle(Retraining):
@@ -357,7 +357,7 @@ class Export(Exporting):
 
 
 _OF_CYCLES = (
-    "as_of window_days eval_window_days window_min_days window_min_rows window_max_age_days force "
+    "period as_of window eval_window window_min window_max_age force "
     "keep_cycles keep_versions stage_limits webhook_url_file"
 )
 
@@ -427,19 +427,19 @@ class Serve(Command):
 
 class Retrain(Exporting):
     purpose = "retrain"
-    help = "run one cycle: train on new days, compare with the live model, promote"
+    help = "run one cycle: train on new data, compare with the live model, promote"
     needs = {
         "spec": ("cycle",),
         "model_dir": (),
         "train_files": ("cycle",),
-        "window_days": ("cycle",),
+        "window": ("cycle",),
     }
     decides = {
-        "train_days": "Use --window_days for the number of days.",
-        "eval_days": "Use --eval_window_days for the number of days.",
-        "train_mix": "A cycle reads all days of its window as one. Use --train_files.",
+        "train_days": "Use --window, such as --window=7d.",
+        "eval_days": "Use --eval_window, such as --eval_window=1d.",
+        "train_mix": "A cycle reads all periods of its window as one. Use --train_files.",
         "max_bad": "A cycle leaves out whole files that are damaged. Use "
-        "--window_min_rows as the limit.",
+        "--window_min=1000rows as the limit.",
         "warm_start_from": "The section retraining of the spec says where a cycle starts. Remove "
         "the flag.",
         "data_service": "One process trains and evaluates a cycle. Remove the flag.",
@@ -457,7 +457,7 @@ class Retrain(Exporting):
     training: Training
     watching: Watching
     analysis: Analysis  # For --min_count of its vocabularies.
-    retraining: OnDays
+    retraining: OnPeriods
 
 
 class Rollback(Command):
@@ -534,7 +534,7 @@ _MEANING = {
     "analysis_dir": "the folder for the first spec",
     "labels": "the features to learn, such as --labels=click,purchase",
     "serving_models": "names and folders of versions, such as ads=runs/ads/export/best",
-    "window_days": "the number of days to train on",
+    "window": "the time to train on, such as 7d",
     "search": "a YAML file with what to search",
     "to": "the version to make live again",
 }

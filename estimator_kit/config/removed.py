@@ -64,6 +64,22 @@ def _max_bad(value: str, others: Mapping[str, str]) -> list[str]:
     return [f"--max_bad={value}"]
 
 
+def _in_days(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
+    """For settings that were a number of days."""
+    return lambda value, others: [f"--{name}={value}d"]
+
+
+def _window_min(value: str, others: Mapping[str, str]) -> list[str]:
+    """The one line for the least days and the least rows of a window."""
+    rows = others.get("window_min_rows", "1")
+    return [f"--window_min={value}d" + (f",{rows}rows" if rows != "1" else "")]
+
+
+def _window_min_rows(value: str, others: Mapping[str, str]) -> list[str]:
+    is_written = others.get("window_min_days", "1") != "1"  # By `_window_min`.
+    return [] if is_written else [f"--window_min={value}rows"]
+
+
 _DIRECTION_HELP = "The kit knows which way its metrics improve. For your own metric, write"
 
 
@@ -135,6 +151,23 @@ REMOVED: Mapping[str, Removed] = {
     ),
     "keep_cycle_days": Removed(
         None, "--keep_cycles says how many cycles are kept, whatever their age.", _not_needed
+    ),
+    "window_days": Removed(
+        None, "Use --window with a unit, such as --window=7d.", _in_days("window")
+    ),
+    "eval_window_days": Removed(
+        "1", "Use --eval_window with a unit, such as --eval_window=1d.", _in_days("eval_window")
+    ),
+    "window_min_days": Removed(
+        "1", "Use --window_min with a unit, such as --window_min=3d.", _window_min
+    ),
+    "window_min_rows": Removed(
+        "1", "Use --window_min, such as --window_min=1000rows.", _window_min_rows
+    ),
+    "window_max_age_days": Removed(
+        None,
+        "Use --window_max_age with a unit, such as --window_max_age=14d.",
+        _in_days("window_max_age"),
     ),
     "timeline": Removed(
         "false", "Use --profile=auto, and open its trace in TensorBoard or Perfetto.", _not_needed

@@ -1,6 +1,6 @@
-"""`--mode=retrain`: one cycle, from the choice of its days to the report.
+"""`--mode=retrain`: one cycle, from the choice of its periods to the report.
 
-    window         chooses the last complete days, and reads their files (`window`, `facts`)
+    window         chooses the last complete periods, and reads their files (`window`, `facts`)
     vocabularies   writes the spec of the cycle, with words from the new data (`vocabularies`)
     checks         compares spec and data, drift, label rates (`data_checks`)
     train          trains an ordinary experiment from the live model (`training_stage`)
@@ -28,7 +28,7 @@ from typing import Optional
 from estimator_kit import exit_codes
 from estimator_kit.config.areas.retraining import stage_limits
 from estimator_kit.config.areas.watching import Watching
-from estimator_kit.config.modes import InFolder, OnDays, Retrain
+from estimator_kit.config.modes import InFolder, OnPeriods, Retrain
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
 from estimator_kit.observing import prometheus
 from estimator_kit.result import RunResult
@@ -56,6 +56,7 @@ from feature_specs.files import file_systems, owners
 from feature_specs.meaning import CYCLE
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+from input_pipelines.reading.periods import UTC, Periods
 from input_pipelines.synthetic import impression_log
 
 _log = logging.getLogger("estimator_kit")
@@ -150,16 +151,15 @@ class _Command:
             return self._run_stages(folder, window, last)
 
     def _choose_window(self, last: Optional[CycleFolder]) -> Window:
-        today = datetime.date.fromtimestamp(self._clock())
-        as_of = self._command.retraining.as_of
+        retraining = self._command.retraining
         with self._limits.stage("window", self._seconds.get("window")):
             return choose(
                 self._command.data,
                 self._command.reading,
-                self._command.retraining,
+                retraining,
                 self._spec,
                 self._facts,
-                as_of=datetime.date.fromisoformat(as_of) if as_of else today,
+                as_of=retraining.as_of or _now(retraining.periods, self._clock()),
                 before=stages.window_of(last),
             )
 
@@ -178,6 +178,8 @@ class _Command:
         """Runs the stages that have not finished, and reports the cycle."""
         serving = stages.serving_of(self._command.run, self._command.retraining, self._lock)
         cycle = stages.Cycle(self._command, self._spec, folder, window, serving, self._facts, last)
+        if folder.load(Promoted) is None:
+            serving.check_writable()  # Not hours later, after the training.
         stages.look_again_at_live(cycle)
         for form, function in _stage_functions():
             if folder.load(form) is not None:
@@ -231,7 +233,7 @@ def _stage_functions() -> Sequence[tuple[type[StageFile], Callable[[stages.Cycle
 
 @contextlib.contextmanager
 def _reported(
-    run: InFolder, watching: Watching, retraining: OnDays, folder: Optional[CycleFolder]
+    run: InFolder, watching: Watching, retraining: OnPeriods, folder: Optional[CycleFolder]
 ) -> Iterator[None]:
     """Reports a cycle that fails in the block, unless it has ended, was refused or must wait."""
     try:
@@ -243,6 +245,13 @@ def _reported(
             outcome = "stopped" if isinstance(error, (Stopped, TimedOut)) else "failed"
             _tell_of_failure(run, watching, retraining, folder, outcome, _words(error))
         raise
+
+
+def _now(periods: Periods, seconds: float) -> str:
+    """The period of now. A day is a day of the machine if the periods have no zone."""
+    if periods.are_utc_days:
+        return datetime.date.fromtimestamp(seconds).isoformat()
+    return periods.containing(datetime.datetime.fromtimestamp(seconds, UTC)).name
 
 
 def _words(error: BaseException) -> str:
@@ -258,7 +267,7 @@ def _last(cycles: list[CycleFolder]) -> Optional[CycleFolder]:
 
 
 def _died_when_judged(
-    run: InFolder, retraining: OnDays, cycles: list[CycleFolder], identity: str
+    run: InFolder, retraining: OnPeriods, cycles: list[CycleFolder], identity: str
 ) -> Optional[CycleFolder]:
     """A cycle that died after it was judged or went live, and has another identity, or None."""
     for cycle in reversed(cycles):
@@ -272,7 +281,7 @@ def _died_when_judged(
     return None
 
 
-def _is_judged(run: InFolder, retraining: OnDays, cycle: CycleFolder) -> bool:
+def _is_judged(run: InFolder, retraining: OnPeriods, cycle: CycleFolder) -> bool:
     """Whether a cycle was judged or went live, so that its verdict stays."""
     if cycle.load(Promoted) is not None:
         return True
@@ -281,7 +290,7 @@ def _is_judged(run: InFolder, retraining: OnDays, cycle: CycleFolder) -> bool:
 
 def _folder(
     run: InFolder,
-    retraining: OnDays,
+    retraining: OnPeriods,
     cycles: list[CycleFolder],
     last: Optional[CycleFolder],
     identity: str,
@@ -309,7 +318,7 @@ def _folder(
                 return last
             by_gate = " by the gate" if last.outcome == "refused" else ""
             raise NothingToDo(
-                f"cycle {last.name} with the same days, spec, code and flags was "
+                f"cycle {last.name} with the same periods, spec, code and flags was "
                 f"{last.outcome}{by_gate}. Use --force to run another cycle."
             )
     return cycle_files.new(run.model_dir)
@@ -336,7 +345,7 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _tell(run: InFolder, watching: Watching, retraining: OnDays, ended: Report) -> None:
+def _tell(run: InFolder, watching: Watching, retraining: OnPeriods, ended: Report) -> None:
     if watching.prometheus_file is not None:
         ends = [cycle.load(Done) for cycle in cycle_files.cycles(run.model_dir)]
         last = max((done.ended for done in ends if done and done.ended is not None), default=None)
@@ -349,7 +358,7 @@ def _tell(run: InFolder, watching: Watching, retraining: OnDays, ended: Report) 
 def _tell_of_failure(
     run: InFolder,
     watching: Watching,
-    retraining: OnDays,
+    retraining: OnPeriods,
     folder: Optional[CycleFolder],
     outcome: str,
     problem: str,

@@ -3,7 +3,7 @@
     model_dir/cycles/0007/
       window.json vocabularies.json checks.json train.json gate.json promote.json clean.json
       start.json           the model that its training starts from
-      drift.json           how far the new days are from the cycle before, for the report page
+      drift.json           how far the new periods are from the cycle before, for the report page
       publishing.json      written when it is about to go live
       spec/                the spec with the vocabularies and statistics of this cycle
       train/               the model directory of its training

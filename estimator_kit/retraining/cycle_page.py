@@ -51,7 +51,7 @@ def _cycle(report: Report) -> Section:
         ["as of", report.as_of or ""],
         ["trained on", f"{_span(window.train)}, {rows_counted}"],
         ["evaluated on", _span(window.evaluate)],
-        *([f"left out {day}", why] for day, why in window.left_out.items()),
+        *([f"left out {name}", why] for name, why in window.left_out.items()),
         ["late", ", ".join(window.late)],
         ["rewritten", ", ".join(window.rewritten)],
         *([finding.verdict, finding.text] for finding in report.checks),
@@ -62,10 +62,10 @@ def _cycle(report: Report) -> Section:
     return Section("Cycle", table=(["", ""], [row for row in rows if row[1]]))
 
 
-def _span(days: list[str]) -> str:
-    if not days:
-        return "no day"
-    return days[0] if len(days) == 1 else f"{len(days)} days from {days[0]} to {days[-1]}"
+def _span(names: list[str]) -> str:
+    if not names:
+        return "no period"
+    return names[0] if len(names) == 1 else f"{len(names)} periods from {names[0]} to {names[-1]}"
 
 
 def _gate(report: Report) -> Optional[Section]:
@@ -113,9 +113,10 @@ def _drift(drift: Optional[Drift]) -> Optional[Section]:
     drawn = [entry for entry in drift.measures if entry.parts and entry.measure != "missing"]
     section = with_charts(
         "Drift",
-        f"The {drift.rows or 0:,} rows of the new days, compared with {drift.rows_before or 0:,} "
-        f"rows that the cycle as of {drift.compared_with} trained on. Values that less than 1% of "
-        "the rows have are not shown. The features with the largest distances come first.",
+        f"The {drift.rows or 0:,} rows of the new periods, compared with "
+        f"{drift.rows_before or 0:,} rows that the cycle as of {drift.compared_with} trained on. "
+        "Values that less than 1% of the rows have are not shown. The features with the largest "
+        "distances come first.",
         [_distributions(entry) for entry in drawn[:_MOST_FEATURES]],
     )
     table = (["what", "measure", "distance", "warn", "stop", "verdict"], rows)
@@ -131,6 +132,6 @@ def _distributions(entry: Measure) -> Any:
     fig = charts.figure(f"{title} ({limits or 'no threshold'})", "", "share", barmode="group")
     names = [part.name for part in entry.parts]
     fig.add_trace(go.Bar(x=names, y=[part.before for part in entry.parts], name="cycle before"))
-    fig.add_trace(go.Bar(x=names, y=[part.now for part in entry.parts], name="new days"))
+    fig.add_trace(go.Bar(x=names, y=[part.now for part in entry.parts], name="new periods"))
     fig.update_xaxes(type="category", automargin=True)
     return fig

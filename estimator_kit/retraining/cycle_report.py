@@ -21,13 +21,13 @@ from estimator_kit.retraining.gate_stage import Both, Interval, Judged
 from estimator_kit.retraining.retention import Cleaned
 from estimator_kit.retraining.training_stage import Start, Trained
 from estimator_kit.retraining.vocabularies import Vocabularies, Words
-from estimator_kit.retraining.window import CycleWindow, Day
+from estimator_kit.retraining.window import CycleWindow, PeriodData
 from feature_specs.files import documents
 from feature_specs.statistics import population
 
 
-class Days(documents.Part):
-    """The window of a cycle: names of days, and rows of the training days."""
+class Names(documents.Part):
+    """The window of a cycle: names of periods, and rows of those for training."""
 
     train: list[str] = Field([])
     evaluate: list[str] = Field([])
@@ -44,7 +44,7 @@ class Report(CycleFile):
     Attributes:
       outcome: `promoted`, `refused`, `stopped`, `failed` or `unfinished`.
       problem: why the cycle was stopped or failed.
-      label_means: `{label: {day: mean}}`.
+      label_means: `{label: {period: mean}}`.
       gate: the findings of the gate.
       live_before: the version that the candidate was compared with.
       version: the version that the cycle went live as.
@@ -56,7 +56,7 @@ class Report(CycleFile):
     outcome: str
     problem: Optional[str]
     as_of: Optional[str]
-    window: Days
+    window: Names
     checks: list[checks_module.Finding]
     label_means: dict[str, dict[str, float]] = Field({})
     vocabularies: dict[str, Words] = Field({})
@@ -89,12 +89,12 @@ class Report(CycleFile):
             cycle=folder.name,
             outcome=outcome,
             problem=problem,
-            as_of=window.as_of.isoformat() if window else None,
-            window=Days(
-                train=[day.name for day in train],
-                evaluate=[day.name for day in evaluate],
-                rows=sum(day.rows for day in train),
-                dropped=sum(day.dropped for day in train),
+            as_of=window.as_of if window else None,
+            window=Names(
+                train=[period.name for period in train],
+                evaluate=[period.name for period in evaluate],
+                rows=sum(period.rows for period in train),
+                dropped=sum(period.dropped for period in train),
                 left_out=window.left_out if window else {},
                 late=list(window.late) if window else [],
                 rewritten=list(window.rewritten) if window else [],
@@ -119,9 +119,15 @@ class Report(CycleFile):
         )
 
     @property
+    def label(self) -> Optional[str]:
+        """What tells a cycle from others: the periods that it was evaluated on."""
+        return _from_to(self.window.evaluate) or None
+
+    @property
     def headline(self) -> str:
         """The outcome of the cycle in one sentence."""
-        cycle, before, version, now = self.cycle, self.live_before, self.version, self.live_now
+        cycle = f"{self.cycle} ({self.label})" if self.label is not None else self.cycle
+        before, version, now = self.live_before, self.version, self.live_now
         live = f"version {before} stays live" if before is not None else "nothing is live yet"
         promoted = f"cycle {cycle} was promoted: version {version} is live"
         if now is not None and now != version:
@@ -143,11 +149,17 @@ class Report(CycleFile):
         return sentences or ([self.problem] if self.problem else [])
 
 
-def _of_gate(days: Sequence[Day], judged: Optional[Judged]) -> dict[str, dict[str, float]]:
-    """`Report.label_means` without statistics of the days: the means of the rows of the gate."""
-    names = " to ".join(dict.fromkeys(day.name for day in (*days[:1], *days[-1:])))
+def _of_gate(
+    periods: Sequence[PeriodData], judged: Optional[Judged]
+) -> dict[str, dict[str, float]]:
+    """`Report.label_means` without statistics of the periods: the means of the rows of the gate."""
+    names = _from_to([period.name for period in periods])
     means = judged.label_means if judged is not None else {}
     return {label: {names: mean} for label, mean in means.items() if mean is not None}
+
+
+def _from_to(names: Sequence[str]) -> str:
+    return " to ".join(dict.fromkeys((*names[:1], *names[-1:])))
 
 
 def write(folder: CycleFolder, report: Report) -> None:
@@ -162,14 +174,14 @@ def markdown(report: Report) -> str:
     lines = [f"# {report.headline}", ""]
     if window.train:
         lines += [
-            f"- as of {report.as_of}: {len(window.train)} days from {window.train[0]} to "
+            f"- as of {report.as_of}: {len(window.train)} periods from {window.train[0]} to "
             f"{window.train[-1]}, {population(window.rows, window.dropped, 'row')}; evaluated on "
             f"{', '.join(window.evaluate)}"
         ]
-    lines += [f"- left out {day}: {reason}" for day, reason in window.left_out.items()]
-    for what, days in (("late", window.late), ("rewritten", window.rewritten)):
-        if days:
-            lines.append(f"- {what}: {', '.join(days)}")
+    lines += [f"- left out {name}: {reason}" for name, reason in window.left_out.items()]
+    for what, names in (("late", window.late), ("rewritten", window.rewritten)):
+        if names:
+            lines.append(f"- {what}: {', '.join(names)}")
     lines += [f"- {finding.verdict}: {finding.text}" for finding in report.checks]
     for name, words in report.vocabularies.items():
         lines.append(
@@ -229,7 +241,7 @@ def history(cycles: Sequence[CycleFolder], live: Optional[int]) -> str:
     """The table of all cycles, the oldest first, and why cycles were not promoted."""
     reports = [(cycle, of_cycle(cycle)) for cycle in cycles]
     metrics = main_metrics([report for _, report in reports])
-    shared = ("cycle", "as of", "train days", "rows", "start", "warnings", "outcome", "version")
+    shared = ("cycle", "evaluated on", "periods", "rows", "start", "warnings", "outcome", "version")
     rows = [(*shared, *(f"{name} {whose}" for name in metrics for whose in ("live", "candidate")))]
     for cycle, report in reports:
         version, empty = report.version, Both(candidate=None)
@@ -237,7 +249,7 @@ def history(cycles: Sequence[CycleFolder], live: Optional[int]) -> str:
         rows.append(
             (
                 cycle.name,
-                report.as_of or "",
+                report.label or "",
                 f"{len(report.window.train)}",
                 f"{report.window.rows:,}",
                 report.start.kind if report.start is not None else "",

@@ -1,4 +1,4 @@
-"""The checks before a cycle trains: the data against the spec, drift, label rates, sizes of days.
+"""The checks before a cycle trains: data against spec, drift, label rates, sizes of periods.
 
 Drift also covers jumps in the rate of missing values (its measure `missing`). A finding with the
 verdict `stop` ends the cycle before training. The sections `drift` and `retraining` of the spec
@@ -7,7 +7,6 @@ decide which findings stop. This module writes nothing.
 
 from __future__ import annotations
 
-import datetime
 import statistics as mathematics
 from collections.abc import Iterator, Sequence
 from typing import Literal, Optional
@@ -16,7 +15,7 @@ from pydantic import Field
 
 from estimator_kit.retraining.cycle_files import CycleFile, StageFile
 from estimator_kit.retraining.facts import Facts, label_rate_problem
-from estimator_kit.retraining.window import Day, Window
+from estimator_kit.retraining.window import PeriodData, Window
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics, population
@@ -25,7 +24,7 @@ from input_pipelines.prepare.analyze import drift
 from input_pipelines.prepare.analyze.distances import Part
 from input_pipelines.prepare.analyze.drift import DriftReport
 
-# How many records of the newest days are compared with the spec.
+# How many records of the newest periods are compared with the spec.
 _ROWS = 1000
 
 
@@ -65,10 +64,10 @@ class Measure(documents.Part):
 
 
 class Drift(CycleFile):
-    """How far the new days are from the days of the cycle before; see `measure_drift`."""
+    """How far the new periods are from the periods of the cycle before; see `measure_drift`."""
 
     NAME = "drift.json"
-    compared_with: Optional[datetime.date] = None
+    compared_with: Optional[str] = None
     rows_before: Optional[int] = None
     rows: Optional[int] = None
     measures: list[Measure] = Field([])
@@ -109,12 +108,12 @@ def run(
 
     Args:
       spec: the feature spec.
-      window: the days of this cycle.
+      window: the periods of this cycle.
       facts: the facts of their files.
       before: the window of the cycle before.
-      drift_found: how far the new days are from it; None if it has no statistics any more.
-      other_files: whether evaluation reads other files of a day than training. Then the sizes of
-        days are compared separately for training and evaluation.
+      drift_found: how far the new periods are from it; None if it has no statistics any more.
+      other_files: whether evaluation reads other files of a period than training. Then the sizes
+        are compared separately for training and evaluation.
 
     Raises:
       DataError: a file cannot be read.
@@ -139,28 +138,29 @@ def _against_spec(spec: FeatureSpec, window: Window) -> Iterator[Finding]:
 def measure_drift(
     spec: FeatureSpec, window: Window, facts: Facts, before: Window, statistics: Statistics
 ) -> DriftReport:
-    """Compares the new days of a window with the training files of the cycle before.
+    """Compares the new periods of a window with the training files of the cycle before.
 
     Args:
       spec, window, facts: see `run`.
       before: the window of the cycle before.
       statistics: the statistics of its training files.
     """
-    old_digests = {day.digest for day in (*before.train, *before.evaluate)}
-    days = [day for day in (*window.train, *window.evaluate) if day.digest not in old_digests]
-    files = [file for day in days for file in day.files] or window.train_files
+    old_digests = {period.digest for period in (*before.train, *before.evaluate)}
+    both = (*window.train, *window.evaluate)
+    new = [period for period in both if period.digest not in old_digests]
+    files = [file for period in new for file in period.files] or window.train_files
     return drift.compare(spec, statistics, facts.statistics(files))
 
 
 def label_means(spec: FeatureSpec, window: Window, facts: Facts) -> dict[str, dict[str, float]]:
-    """`{label: {day: mean}}` of the days whose statistics are stored. It reads no records."""
+    """`{label: {period: mean}}` of periods whose statistics are stored. It reads no records."""
     means_by_label: dict[str, dict[str, float]] = {label: {} for label in spec.labels}
-    for day in (*window.train, *window.evaluate):
-        statistics = facts.known_statistics(day.files) if day.files else None
+    for period in (*window.train, *window.evaluate):
+        statistics = facts.known_statistics(period.files) if period.files else None
         for label, means in means_by_label.items():
             feature = statistics.features.get(label) if statistics is not None else None
             if feature is not None and feature.numbers is not None:
-                means[day.name] = feature.numbers.mean
+                means[period.name] = feature.numbers.mean
     return {label: means for label, means in means_by_label.items() if means}
 
 
@@ -187,25 +187,25 @@ def _drift(
 def _label_rates(spec: FeatureSpec, window: Window, facts: Facts) -> Iterator[Finding]:
     for label, rate in spec.retraining.label_rate.items():
         if rate.otherwise == "leave_out_day":
-            continue  # `window` has left out these days.
-        for day in (*window.train, *window.evaluate):
-            problem = label_rate_problem(label, rate, facts.statistics(day.files))
+            continue  # `window` has left out these periods.
+        for period in (*window.train, *window.evaluate):
+            problem = label_rate_problem(label, rate, facts.statistics(period.files))
             if problem is not None:
-                text = f"{day.name}: {problem}"
+                text = f"{period.name}: {problem}"
                 yield Finding(check="label_rate", verdict=rate.otherwise, text=text)
 
 
 def _sizes(spec: FeatureSpec, window: Window, other_files: bool) -> Iterator[Finding]:
     together = [window.train, window.evaluate]
-    for days in together if other_files else [(*window.train, *window.evaluate)]:
-        yield from _day_rows(spec, days)
+    for periods in together if other_files else [(*window.train, *window.evaluate)]:
+        yield from _day_rows(spec, periods)
 
 
-def _day_rows(spec: FeatureSpec, days: Sequence[Day]) -> Iterator[Finding]:
+def _day_rows(spec: FeatureSpec, periods: Sequence[PeriodData]) -> Iterator[Finding]:
     bounds = spec.retraining.day_rows
-    median = mathematics.median(day.rows for day in days)
-    for day in days:
-        ratio = day.rows / median
+    median = mathematics.median(period.rows for period in periods)
+    for period in periods:
+        ratio = period.rows / median
         if ratio > bounds.max_ratio:
             wrong, cause = f"above max_ratio: {bounds.max_ratio:g}", "some files are duplicates"
         elif ratio < bounds.min_ratio:
@@ -215,10 +215,10 @@ def _day_rows(spec: FeatureSpec, days: Sequence[Day]) -> Iterator[Finding]:
         yield Finding(
             check="day_rows",
             verdict=bounds.otherwise,
-            text=f"{day.name}: {population(day.rows, day.dropped, 'record')}, {ratio:.3g} times "
-            f"the median of {median:,.10g} of the {len(days)} days of the window, {wrong}. Check "
-            f"whether {cause}. If the day is right, change day_rows in the section retraining of "
-            "the spec.",
+            text=f"{period.name}: {population(period.rows, period.dropped, 'record')}, "
+            f"{ratio:.3g} times the median of {median:,.10g} of the {len(periods)} periods of the "
+            f"window, {wrong}. Check whether {cause}. If it is right, change day_rows in the "
+            "section retraining of the spec.",
         )
 
 

@@ -1,11 +1,11 @@
 """The facts of data files: rows, damage, statistics. No file is scanned twice.
 
-A night's window shares most of its days with the window of the night before. So the facts of a file
-are stored in `facts/` of the model directory, under everything that decides them: the SHA-256 of
+A window shares most of its periods with the window of the cycle before. So the facts of a file are
+stored in `facts/` of the model directory, under everything that decides them: the SHA-256 of
 its bytes, whether its name says GZIP, the kit's code, and the fingerprint of the spec. The
 statistics of a set of files are stored in the same way; of the spec, only the filter decides them.
-They are merged from the summaries of the folders, which are the days. `day_summaries` stores the
-summaries, so the records of a day are analyzed once. You may remove anything there: the kit
+They are merged from the summaries of the folders, which are the periods. `period_summaries` stores
+the summaries, so the records of a period are analyzed once. You may remove anything there: the kit
 computes it again, as long as the files exist and have not changed. Nothing is stored under the hash
 of bytes that a file no longer has.
 """
@@ -24,7 +24,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import day_summaries
+from estimator_kit.retraining import period_summaries
 from feature_specs.files import documents, file_systems, jobs
 from feature_specs.sections.retraining import LabelRate
 from feature_specs.spec import FeatureSpec
@@ -141,8 +141,8 @@ class Facts:
         return merged
 
     def keep_summaries(self, files: Sequence[FileFacts]) -> None:
-        """Removes the summaries of all other files. They are large, and their days have passed."""
-        day_summaries.keep(self._folder, map(self._place_of_summary, _by_folder(files)))
+        """Removes the summaries of all other files. They are large, and their time has passed."""
+        period_summaries.keep(self._folder, map(self._place_of_summary, _by_folder(files)))
 
     def _merged(self, files: Sequence[FileFacts]) -> RecordSummary:
         """The summary of some files, merged from the summaries of their folders."""
@@ -150,7 +150,7 @@ class Facts:
             raise DataError("statistics need at least one file, got none")
         merged = None
         for own in _by_folder(files):
-            summary = day_summaries.of(
+            summary = period_summaries.of(
                 self._place_of_summary(own),
                 [file.path for file in own],
                 conditions=self._spec.conditions,
@@ -216,9 +216,9 @@ class Facts:
             now = self._digests.of(file.path)
             if now != file.sha256:
                 raise DataError(
-                    f"{file.path} has changed since this cycle chose its days, so its model may "
+                    f"{file.path} has changed since this cycle chose its periods, so its model may "
                     f"have other data than its checks: expected the SHA-256 {file.sha256}, got "
-                    f"{now}. Start again: the next cycle reads the day as it is now."
+                    f"{now}. Start again: the next cycle reads it as it is now."
                 )
 
     def _are_as_they_were(self, files: Sequence[FileFacts]) -> bool:
@@ -237,7 +237,7 @@ class Facts:
     def _place_of_summary(self, files: Sequence[FileFacts]) -> str:
         """It depends on the paths, because a summary names places of records."""
         parts = [f"{file.path} {_content(file.path, file.sha256)}" for file in files]
-        return self._place(day_summaries.SUMMARY, self._filter, *parts, ending="txt")
+        return self._place(period_summaries.SUMMARY, self._filter, *parts, ending="txt")
 
     def _place(self, what: str, *parts: str, ending: str = "json") -> str:
         """The file of facts that depend on some parts, and on the code that reads data files."""
@@ -260,11 +260,11 @@ def _by_folder(files: Sequence[FileFacts]) -> list[list[FileFacts]]:
 
 
 def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") -> Optional[str]:
-    """How a day differs from its `_MANIFEST.json`; None if it does not, or has no manifest.
+    """How a period differs from its `_MANIFEST.json`; None if it does not, or has no manifest.
 
     Args:
-      folder: the folder of the day.
-      files: the files of the day that are read: all of them, or for example only the training
+      folder: the folder of the period.
+      files: the files of the period that are read: all of them, or for example only the training
         shards.
       names: a pattern of file names. Every shard in the manifest that matches must exist.
     """
@@ -279,15 +279,17 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
     own = {os.path.basename(f.path): f for f in files if _is_in(f.path, folder)}
     for name in shards:
         if fnmatch.fnmatchcase(name, names) and name not in own:
-            return f"{os.path.join(folder, name)} is in the manifest of its day, but does not exist"
+            return (
+                f"{os.path.join(folder, name)} is in the manifest of its period, but does not exist"
+            )
     for name, entry in own.items():
         if name not in shards:
-            return f"{entry.path} is not in the manifest of its day"
+            return f"{entry.path} is not in the manifest of its period"
         said = shards[name]
         if entry.bad is None and (said.bytes, said.rows) != (entry.bytes, entry.rows):
             return (
                 f"{entry.path} has {entry.rows:,} records in {entry.bytes:,} bytes, but the "
-                f"manifest of its day says {said.rows:,} records in {said.bytes:,} bytes"
+                f"manifest of its period says {said.rows:,} records in {said.bytes:,} bytes"
             )
     return None
 

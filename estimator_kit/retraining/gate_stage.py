@@ -2,7 +2,7 @@
 
 It scores the SavedModels, which are what a server would load. It also
 measures the intervals of the metrics of both models, for the history page: how much each value
-itself would vary on other rows of the same days. The gate needs the interval of their difference
+itself would vary on other rows of the same periods. The gate needs the interval of their difference
 alone (`gate`).
 """
 
@@ -134,7 +134,7 @@ def run(
     paths: list[str],
     *,
     batch_size: int,
-    known_days: Sequence[str] = (),
+    known_periods: Sequence[str] = (),
     calibrated: bool = True,
 ) -> tuple[Judged, Answers]:
     """Scores both models and judges the candidate.
@@ -145,7 +145,7 @@ def run(
       live: the version that is served.
       paths: the evaluation files.
       batch_size: how many rows are scored at a time.
-      known_days: the evaluation days up to the newest day on which the live model, or the model
+      known_periods: the evaluation periods up to the newest on which the live model, or the model
         that the training started from, was trained. If there are any, the gate refuses, because the
         comparison would not tell how the models do on new rows.
       calibrated: `ModelFn.calibrated` of the model.
@@ -186,13 +186,13 @@ def run(
     findings = gate.judge(section, scored, values, measured)
     if live is not None:
         findings += gate.unjudged(section, findings)
-    if known_days:
+    if known_periods:
         note = (
             "the live model, or the model that training started from, was trained on "
-            f"{', '.join(known_days)} or later days. Wait for a new day."
+            f"{', '.join(known_periods)} or later periods. Wait for a new one."
         )
-        new_days = "evaluation on days that no model was trained on"
-        findings.append(gate.Finding(text=new_days, passed=False, note=note))
+        new_periods = "evaluation on periods that no model was trained on"
+        findings.append(gate.Finding(text=new_periods, passed=False, note=note))
     judged = Judged(
         passed=gate.passed(findings),
         candidate=export,

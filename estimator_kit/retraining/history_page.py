@@ -22,7 +22,7 @@ from estimator_kit.retraining.promotion import PastVersion
 from feature_specs.errors import counted
 
 _COLORS = {"promoted": charts.COLORS[2], "refused": charts.COLORS[7]}
-# How many features the chart of drift shows, and how many labels of days an axis has.
+# How many features the chart of drift shows, and how many labels of periods an axis has.
 _MOST_LINES, _MOST_TICKS = 8, 12
 
 # The versions that were ever live, the oldest first: `live`, `kept` or `removed`.
@@ -66,17 +66,26 @@ def _cycles(reports: Sequence[Report]) -> Section:
     rows = [
         [
             report.cycle,
-            report.as_of or "",
+            report.label or "",
             report.outcome,
             str(report.version or ""),
             f"{report.window.rows:,}",
             start_of(report),
             str(len(report.checks)),
-            "; ".join(f"{day}: {why}" for day, why in report.window.left_out.items()),
+            "; ".join(f"{name}: {why}" for name, why in report.window.left_out.items()),
         ]
         for report in reports[::-1]
     ]
-    names = ["cycle", "as of", "outcome", "version", "rows", "started from", "warnings", "left out"]
+    names = [
+        "cycle",
+        "evaluated on",
+        "outcome",
+        "version",
+        "rows",
+        "started from",
+        "warnings",
+        "left out",
+    ]
     return Section("Cycles, the newest first", table=(names, rows))
 
 
@@ -84,7 +93,7 @@ def _not_promoted(reports: Sequence[Report]) -> Optional[Section]:
     """A row for each failed condition, and for each error."""
     rows = []
     for report in reports[::-1]:
-        place = [report.cycle, report.as_of or "", report.outcome]
+        place = [report.cycle, report.label or "", report.outcome]
         for finding in report.failed:
             condition = f"{finding.text} ({finding.slice})" if finding.slice else finding.text
             values = [number(finding.value), number(finding.live)]
@@ -94,7 +103,7 @@ def _not_promoted(reports: Sequence[Report]) -> Optional[Section]:
     if not rows:
         return None
     names = [
-        "cycle", "as of", "outcome", "failed condition", "candidate", "live",
+        "cycle", "evaluated on", "outcome", "failed condition", "candidate", "live",
         "candidate - live", "problem",
     ]  # fmt: skip
     return Section("Refused, stopped and failed cycles", table=(names, rows))
@@ -129,7 +138,7 @@ def _metric(reports: Sequence[Report], name: str) -> Any:
             }
         fig.add_trace(
             go.Scatter(
-                x=_days(reports, with_metric), y=values, mode="lines+markers", name=whose,
+                x=_labels_of(reports, with_metric), y=values, mode="lines+markers", name=whose,
                 text=[" ".join([r.outcome, *r.reasons]) for r in with_metric], marker=marker,
                 error_y={
                     "type": "data", "symmetric": False,
@@ -175,14 +184,16 @@ def _time(seconds: Optional[float]) -> str:
 def _labels(reports: Sequence[Report]) -> Optional[Section]:
     means: dict[str, dict[str, float]] = {}
     for report in reports:
-        for label, by_day in report.label_means.items():
-            means.setdefault(label, {}).update(by_day)
+        for label, by_period in report.label_means.items():
+            means.setdefault(label, {}).update(by_period)
     figures = []
-    for label, by_day in means.items():
-        days = sorted(by_day)
-        fig = _figure(f"Mean of the label {label}", "day of the data", "mean")
+    for label, by_period in means.items():
+        names = sorted(by_period)
+        fig = _figure(f"Mean of the label {label}", "period of the data", "mean")
         fig.add_trace(
-            go.Scatter(x=days, y=[by_day[day] for day in days], mode="lines+markers", name=label)
+            go.Scatter(
+                x=names, y=[by_period[each] for each in names], mode="lines+markers", name=label
+            )
         )
         figures.append(fig)
     text = "For a label that is 0 or 1, the mean is the share of positives."
@@ -192,24 +203,26 @@ def _labels(reports: Sequence[Report]) -> Optional[Section]:
 def _drift(reports: Sequence[Report], drifts: Sequence[Optional[Drift]]) -> Optional[Section]:
     """The distance of each feature, as a share of its threshold."""
     distances: dict[str, dict[str, float]] = {}
-    for day, drift in zip(_days(reports, reports), drifts):
+    for label, drift in zip(_labels_of(reports, reports), drifts):
         for entry in drift.measures if drift is not None else ():
             threshold = entry.stop if entry.stop is not None else entry.warn
             if threshold:
                 name = f"{entry.name} {entry.measure}"
-                distances.setdefault(name, {})[day] = entry.distance / threshold
+                distances.setdefault(name, {})[label] = entry.distance / threshold
     if not distances:
         return None
     worst = sorted(distances, key=lambda name: -max(distances[name].values()))[:_MOST_LINES]
     fig = _by_cycle(reports, "Distance as a share of the threshold", "distance / threshold")
     for name in worst:
-        by_day = distances[name]
+        by_period = distances[name]
         fig.add_trace(
-            go.Scatter(x=list(by_day), y=list(by_day.values()), mode="lines+markers", name=name)
+            go.Scatter(
+                x=list(by_period), y=list(by_period.values()), mode="lines+markers", name=name
+            )
         )
     fig.add_hline(y=1.0, line_dash="dot", line_color=charts.COLORS[7])
     text = (
-        "How far the new days of a cycle are from the training days of the cycle before. Above the "
+        "How far the new periods of a cycle are from the training of the cycle before. Above the "
         "dotted line, a distance is over its threshold: `stop` in the spec, or `warn` if it has no "
         f"`stop`. The {len(worst)} features with the largest values are shown."
     )
@@ -217,27 +230,27 @@ def _drift(reports: Sequence[Report], drifts: Sequence[Optional[Drift]]) -> Opti
 
 
 def _data(reports: Sequence[Report]) -> Optional[Section]:
-    days = _days(reports, reports)
+    labels = _labels_of(reports, reports)
     rows = _by_cycle(reports, "Rows of the training window", "rows")
-    rows.add_trace(go.Bar(x=days, y=[r.window.rows for r in reports], name="rows"))
+    rows.add_trace(go.Bar(x=labels, y=[r.window.rows for r in reports], name="rows"))
     figures = [rows]
     for name in dict.fromkeys(name for report in reports for name in report.measured):
         fig = _by_cycle(reports, name, name)
         values = [report.measured.get(name) for report in reports]
-        fig.add_trace(go.Scatter(x=days, y=values, mode="lines+markers", name=name))
+        fig.add_trace(go.Scatter(x=labels, y=values, mode="lines+markers", name=name))
         figures.append(fig)
     return with_charts("Data and size by cycle", "", figures)
 
 
 def _warnings(reports: Sequence[Report]) -> Optional[Section]:
     rows = [
-        [report.cycle, report.as_of or "", finding.verdict, finding.text]
+        [report.cycle, report.label or "", finding.verdict, finding.text]
         for report in reports[::-1]
         for finding in report.checks
     ]
     if not rows:
         return None
-    return Section("Warnings", table=(["cycle", "as of", "verdict", "finding"], rows))
+    return Section("Warnings", table=(["cycle", "evaluated on", "verdict", "finding"], rows))
 
 
 def _seconds(reports: Sequence[Report]) -> Optional[Section]:
@@ -245,32 +258,32 @@ def _seconds(reports: Sequence[Report]) -> Optional[Section]:
     fig = _by_cycle(reports, "Seconds by stage", "seconds", barmode="stack")
     for stage in stages:
         values = [report.seconds.get(stage, 0.0) for report in reports]
-        fig.add_trace(go.Bar(x=_days(reports, reports), y=values, name=stage))
+        fig.add_trace(go.Bar(x=_labels_of(reports, reports), y=values, name=stage))
     return with_charts("Time", "", [fig] if stages else [])
 
 
 def _by_cycle(reports: Sequence[Report], title: str, y: str, **layout: Any) -> Any:
     """A figure whose horizontal axis has all cycles in their order."""
-    fig = _figure(title, "as of", y, **layout)
-    order = _days(reports, reports)
+    fig = _figure(title, "evaluated on", y, **layout)
+    order = _labels_of(reports, reports)
     fig.update_xaxes(categoryorder="array", categoryarray=order)
     return fig
 
 
 def _figure(title: str, x: str, y: str, **layout: Any) -> Any:
-    """A figure with days as names. As dates, their axis would have hours between two days."""
+    """A figure with periods as names. As dates, their axis would have hours between two days."""
     fig = charts.figure(title, x, y, **layout)
     fig.update_xaxes(type="category", nticks=_MOST_TICKS, tickangle=-30, automargin=True)
-    fig.update_layout(legend_y=-0.5)  # Below the names of the days and the title of the axis.
+    fig.update_layout(legend_y=-0.5)  # Below the names of the periods and the title of the axis.
     return fig
 
 
-def _days(reports: Sequence[Report], shown: Sequence[Report]) -> list[str]:
-    """The day of each cycle, with its name if several cycles have the same day."""
-    days = [report.as_of for report in reports]
+def _labels_of(reports: Sequence[Report], shown: Sequence[Report]) -> list[str]:
+    """The label of each cycle, with its name if several cycles have the same label."""
+    labels = [report.label for report in reports]
     return [
-        report.as_of
-        if report.as_of and days.count(report.as_of) == 1
-        else f"{report.as_of or 'no day'} ({report.cycle})"
+        report.label
+        if report.label and labels.count(report.label) == 1
+        else f"{report.label or 'no period'} ({report.cycle})"
         for report in shown
     ]

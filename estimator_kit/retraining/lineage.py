@@ -43,7 +43,7 @@ class Parent(documents.Part):
 
 
 class Data(documents.Part):
-    """The files of the days for training and for evaluation."""
+    """The files of the periods for training and for evaluation."""
 
     train: list[FileFacts]
     evaluate: list[FileFacts]

@@ -79,7 +79,7 @@ def call_webhook(
         _log.warning("--webhook_url_file=%s: expected an http:// or https:// address", url_file)
         return
     try:
-        body = json.dumps(report.as_json()).encode()
+        body = json.dumps({"label": report.label, **report.as_json()}).encode()
         request = urllib.request.Request(
             url, data=body, method="POST", headers={"Content-Type": "application/json"}
         )

@@ -39,8 +39,8 @@ _log = logging.getLogger("estimator_kit")
 _MARK = os.path.join("assets.extra", "retraining.json")
 _LOCK = ".lock"
 
-# Errors for a folder that is not writable. Starting again does not help.
-_FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
+# Errors for a folder that is not writable or cannot be made. Starting again does not help.
+_FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST}
 
 # The seconds of the first time that datetime cannot express.
 _YEAR_10000 = 253_402_300_800
@@ -135,6 +135,16 @@ class Serving:
         with self._write_errors():
             versions.remove_left(self.folder)
         self._record_versions()
+
+    def check_writable(self) -> None:
+        """Makes the folder, and checks that a version can be written there.
+
+        Raises ConfigError if it cannot.
+        """
+        with self._write_errors():
+            os.makedirs(self.folder, exist_ok=True)
+            with versions.unnamed(self.folder):
+                pass
 
     def publish(
         self,

@@ -7,6 +7,7 @@ A stage that died is run again from its start.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import functools
 import logging
 import os
@@ -34,6 +35,7 @@ from feature_specs.files import owners
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
+from input_pipelines.reading.periods import UTC
 
 _log = logging.getLogger("estimator_kit")
 
@@ -53,7 +55,7 @@ class Cycle:
     Attributes:
       config, spec: the config and the given spec.
       folder: the folder of its outputs.
-      window: its days.
+      window: its periods.
       serving: the serving directory.
       facts: the facts of the data files.
       last: the last cycle before it that ran to its end.
@@ -196,25 +198,25 @@ def judge(cycle: Cycle) -> gate_stage.Judged:
         cycle.serving.live,
         [file.path for file in cycle.window.eval_files],
         batch_size=cycle.command.reading.eval_batch_size,
-        known_days=_known_days(cycle),
+        known_periods=_known_periods(cycle),
         calibrated=find_model(cycle.command.choice.model).calibrated,
     )
     return judged
 
 
-def _known_days(cycle: Cycle) -> list[str]:
-    """The evaluation days up to the newest day on which the live model or the start was trained.
+def _known_periods(cycle: Cycle) -> list[str]:
+    """The evaluation periods up to the newest on which the live model or the start was trained.
 
-    There are such days if no new data came, if days were removed, or if --as_of went back. A model
-    was also trained on the days of the models that it started from.
+    There are some if no new data came, if periods were removed, or if --as_of went back. A model
+    was also trained on the periods of the models that it started from.
     """
     cycles = {folder.name: folder for folder in cycle_files.cycles(cycle.command.run.model_dir)}
     live = cycle.serving.live
     owner = _owner(cycle, live)
     if live is not None and owner is None:
         _log.warning(
-            "version %s in %s is not of a cycle in %s, so the days on which it was trained are "
-            "unknown",
+            "version %s in %s is not of a cycle in %s, so the periods on which it was trained "
+            "are unknown",
             live.number,
             cycle.serving.folder,
             cycle.command.run.model_dir,
@@ -222,21 +224,21 @@ def _known_days(cycle: Cycle) -> list[str]:
     own = cycle.folder.output(Trained).start.cycle
     names = {own, owner.name if owner is not None else None}
     seen: set[Optional[str]] = {None}
-    newest = ""
+    newest = datetime.datetime.min.replace(tzinfo=UTC)
     while names - seen:
         name = (names - seen).pop()
         seen.add(name)
         window = window_of(cycles.get(name or ""))
         if window is None:
             _log.warning(
-                "%s is missing, so the days on which that cycle was trained are unknown",
+                "%s is missing, so the periods on which that cycle was trained are unknown",
                 CycleFolder(cycle.command.run.model_dir, name or "").at("window.json"),
             )
             continue
-        newest = max(newest, window.train[-1].name)
+        newest = max(newest, window.train[-1].span.end)
         start = cycles[name or ""].load(Start)
         names.add(start.cycle if start is not None else None)
-    return [day.name for day in cycle.window.evaluate if day.name <= newest]
+    return [period.name for period in cycle.window.evaluate if period.span.start < newest]
 
 
 def promote(cycle: Cycle) -> cycle_versions.Promoted:

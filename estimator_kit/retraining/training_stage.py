@@ -31,7 +31,6 @@ from estimator_kit.retraining.window import Window
 from estimator_kit.training import unfinished
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
-from input_pipelines.reading import files
 
 _log = logging.getLogger("estimator_kit")
 
@@ -156,13 +155,14 @@ def training_config(
     model_dir: str,
     train_files: list[str],
     eval_files: list[str],
-    eval_days: tuple[str, ...] = (),
+    eval_periods: tuple[str, ...] = (),
     start: Start,
     warm_start_epochs: Optional[int],
 ) -> ModelDirConfig:
     """The config of a cycle's training. After a warm start, `warm_start_epochs` sets `epochs`.
 
-    Other evaluation sets stay as they are, but dt=* in their patterns becomes `eval_days`.
+    Other evaluation sets stay as they are, but the folder of a period in their
+    patterns becomes each folder of `eval_periods`.
     """
     defaults = {name: ExperimentConfig.model_fields[name].default for name in CYCLE_FIELDS}
     changes: dict[str, Any] = {
@@ -170,7 +170,7 @@ def training_config(
         "spec": spec,
         "model_dir": model_dir,
         "train_files": tuple(train_files),
-        "eval_files": (*eval_files, *_other_sets(config, eval_days)),
+        "eval_files": (*eval_files, *_other_sets(config, eval_periods)),
         "exporters": tuple(dict.fromkeys([*config.exporters, "final"])),
         "warm_start_from": start.source,
         # `window` has read all records, and left out damaged files. So training does not read all
@@ -183,13 +183,13 @@ def training_config(
     return ModelDirConfig(**{**settings, **defaults, **changes})
 
 
-def _other_sets(config: AllSettings, eval_days: tuple[str, ...]) -> list[str]:
-    """The entries of --eval_files that do not judge, for some days."""
-    entries = []
+def _other_sets(config: AllSettings, names: tuple[str, ...]) -> list[str]:
+    """The entries of --eval_files that do not judge, for some periods."""
+    entries, periods = [], config.periods
     for name, patterns in config.other_sets.items():
         for pattern in patterns:
-            of_days = files.of_days(pattern, eval_days) if files.has_days(pattern) else [pattern]
-            entries += [f"{name}={path}" for path in of_days]
+            filled = [periods.fill(pattern, each) for each in names if periods.has(pattern)]
+            entries += [f"{name}={path}" for path in filled or [pattern]]
     return entries
 
 
@@ -213,7 +213,7 @@ def train(
             model_dir=folder.train_dir,
             train_files=[file.path for file in window.train_files],
             eval_files=[file.path for file in window.eval_files],
-            eval_days=tuple(day.name for day in window.evaluate),
+            eval_periods=tuple(period.name for period in window.evaluate),
             start=chosen,
             warm_start_epochs=warm_start_epochs,
         )

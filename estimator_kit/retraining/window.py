@@ -1,29 +1,30 @@
-"""Chooses the days that a cycle trains on and scores: the last complete days on disk.
+"""Chooses the periods that a cycle trains on and scores: the last complete ones on disk.
 
-    window = choose(config, spec, facts, as_of=date, before=None)
+    window = choose(data, reading, retraining, spec, facts, as_of="2026-01-07", before=None)
 
-A day is complete if its folder `dt=2026-01-07` has a file `_SUCCESS`. The newest days are for
-evaluation, and the days before them for training. So the two never overlap, and a model is scored
-on days after its training. A day is skipped, with a reason, if its folder does not exist, if it is
-not complete, or if it differs from its manifest. The same holds for damaged days (if
+A period, by default a day, is complete if its folder, such as `dt=2026-01-07`, has a file
+`_SUCCESS` (`input_pipelines.reading.periods` has other folders). The newest periods are for
+evaluation, and those before them for training. So the two never overlap, and a model is scored on
+periods after its training. A period is skipped, with a reason, if its folder does not exist, if it
+is not complete, or if it differs from its manifest. The same holds if all its files are damaged (if
 --corrupt_data_policy leaves out such files), and for label rates that the spec excludes. This
 module writes nothing.
 """
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import datetime
 import hashlib
 import logging
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.reading import Reading
-from estimator_kit.config.modes import OnDays
+from estimator_kit.config.modes import OnPeriods
 from estimator_kit.retraining import facts as data_facts
 from estimator_kit.retraining.cycle_files import StageFile
 from estimator_kit.retraining.facts import Facts, FileFacts, label_rate_problem
@@ -33,22 +34,22 @@ from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import population
 from input_pipelines.errors import DataError
 from input_pipelines.reading import files
-from input_pipelines.reading import files as windows
+from input_pipelines.reading import periods as all_periods
+from input_pipelines.reading.periods import Period, Periods
 
 _log = logging.getLogger("estimator_kit")
 
-_FOLDER = re.compile(r"dt=(\d{4}-\d{2}-\d{2})")
 
-
-class Day(documents.Part):
-    """A day of the window.
+class PeriodData(documents.Part):
+    """A period of the window.
 
     Attributes:
-      name: for example 2026-01-07.
+      name: for example 2026-01-07, or 2026-01-07T13-30.
       digest: a hash of the names and the contents of its files.
       rows: the number of records that count.
       files: the facts of each file.
       dropped: the number of other records, which the spec's filter drops.
+      start, end: None for a day in UTC; see `span`.
     """
 
     name: str
@@ -56,43 +57,53 @@ class Day(documents.Part):
     rows: int
     files: tuple[FileFacts, ...]
     dropped: int = 0
+    start: Optional[datetime.datetime] = None
+    end: Optional[datetime.datetime] = None
 
     @property
     def paths(self) -> list[str]:
         return [file.path for file in self.files]
 
+    @property
+    def span(self) -> Period:
+        if self.start is None or self.end is None:
+            return Periods().named(self.name)
+        return Period(self.name, self.start, self.end)
+
 
 class Window(documents.Part):
-    """The days that a cycle reads.
+    """The periods that a cycle reads.
 
     Attributes:
-      as_of: the day for which it was chosen.
-      train, evaluate: the days, from first to last.
-      left_out: the reasons by day, also for a day of which only damaged files are left out.
-      late: days of this window that were not complete at the cycle before.
-      rewritten: days that have changed since the cycle before.
+      as_of: the newest period that could be in it.
+      train, evaluate: the periods, from first to last.
+      left_out: the reasons by period, or by the path of a damaged file of a period that is read.
+      late: periods of this window that were not complete at the cycle before.
+      rewritten: periods that have changed since the cycle before.
     """
 
-    as_of: datetime.date
-    train: tuple[Day, ...]
-    evaluate: tuple[Day, ...]
+    as_of: str
+    train: tuple[PeriodData, ...]
+    evaluate: tuple[PeriodData, ...]
     left_out: dict[str, str]
     late: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
 
     @property
     def content(self) -> str:
-        """A hash of the days for training and for evaluation, with their contents."""
-        parts = [[(day.name, day.digest) for day in days] for days in (self.train, self.evaluate)]
+        """A hash of the periods for training and for evaluation, with their contents."""
+        parts = [
+            [(each.name, each.digest) for each in part] for part in (self.train, self.evaluate)
+        ]
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     @property
     def train_files(self) -> list[FileFacts]:
-        return [file for day in self.train for file in day.files]
+        return [file for period in self.train for file in period.files]
 
     @property
     def eval_files(self) -> list[FileFacts]:
-        return [file for day in self.evaluate for file in day.files]
+        return [file for period in self.evaluate for file in period.files]
 
 
 class MadeWith(documents.Part):
@@ -117,124 +128,118 @@ class CycleWindow(Window, StageFile):
 def choose(
     data: Data,
     reading: Reading,
-    retraining: OnDays,
+    retraining: OnPeriods,
     spec: FeatureSpec,
     facts: Facts,
     *,
-    as_of: datetime.date,
+    as_of: str,
     before: Optional[Window] = None,
 ) -> Window:
     """Chooses the window of a cycle.
 
     Args:
-      config: has the patterns and the numbers of days.
+      data, reading: have the patterns, and what happens to damaged files.
+      retraining: has the numbers of periods.
       spec: has the label rates.
       facts: the facts of files.
-      as_of: the newest day that may be in it.
-      before: the window of the cycle before, to find late and rewritten days.
+      as_of: the newest period that may be in it; see `Periods.newest`.
+      before: the window of the cycle before, to find late and rewritten periods.
 
     Raises:
-      DataError: the window has too few days or rows. Or a file is damaged, with
+      DataError: the window has too few periods or rows. Or a file is damaged, with
         --corrupt_data_policy=fail.
     """
-    oldest = datetime.date.min
-    if retraining.window_max_age_days is not None:
-        oldest = as_of - datetime.timedelta(days=retraining.window_max_age_days)
-    existing = _folders(data.train_files)
-    first, last = oldest.isoformat(), as_of.isoformat()
-    in_time = [name for name in sorted(existing, reverse=True) if first <= name <= last]
-    wanted = retraining.window_days + retraining.eval_window_days
+    periods = retraining.periods
+    newest = periods.newest(as_of)
+    existing = _existing(data.train_files, periods)
+    in_time = [period for period in existing.values() if period.start <= newest.start]
+    if retraining.window_max_age is not None:
+        oldest = periods.before(newest, all_periods.duration(retraining.window_max_age))
+        in_time = [period for period in in_time if period.start >= oldest]
+    in_time.sort(key=lambda period: period.start, reverse=True)
+    for_evaluation = retraining.eval_count
+    wanted = retraining.train_count + for_evaluation
     left_out: dict[str, str] = {}
-    chosen: list[Day] = []
-    _read_together(data, facts, in_time[:wanted])
-    for name in in_time:
+    chosen: list[PeriodData] = []
+    _read_together(data, periods, facts, in_time[:wanted])
+    for period in in_time:
         if len(chosen) == wanted:
             break
-        for_evaluation = len(chosen) < retraining.eval_window_days
-        day = _day(data, reading, spec, facts, name, for_evaluation, left_out)
-        if day is not None:
-            chosen.append(day)
-    evaluate = tuple(reversed(chosen[: retraining.eval_window_days]))
-    train = tuple(reversed(chosen[retraining.eval_window_days :]))
-    left_out.update(_gaps(chosen, existing, as_of))
-    left_out = {day: left_out[day] for day in sorted(left_out)}
-    window = Window(as_of=as_of, train=train, evaluate=evaluate, left_out=left_out)
+        patterns = (len(chosen) < for_evaluation and data.judging_files) or data.train_files
+        found = _period_data(patterns, reading, periods, spec, facts, period, left_out)
+        if found is not None:
+            chosen.append(found)
+    evaluate = tuple(reversed(chosen[:for_evaluation]))
+    train = tuple(reversed(chosen[for_evaluation:]))
+    left_out.update(_gaps(chosen, in_time, existing, periods))
+    left_out = {name: left_out[name] for name in sorted(left_out)}
+    window = Window(as_of=newest.name, train=train, evaluate=evaluate, left_out=left_out)
     _check_size(retraining, window)
     return compared(window, before)
 
 
 def compared(window: Window, before: Optional[Window]) -> Window:
-    """The window with its late and rewritten days, compared with the window before."""
+    """The window with its late and rewritten periods, compared with the window before."""
     late, rewritten = _changes(window, before)
     return window.model_copy(update={"late": late, "rewritten": rewritten})
 
 
-def _read_together(data: Data, facts: Facts, names: Sequence[str]) -> None:
-    """Scans the files of the likely days at once, which is faster than day by day."""
+def _read_together(data: Data, periods: Periods, facts: Facts, likely: Sequence[Period]) -> None:
+    """Scans the files of the likely periods at once, which is faster than one by one."""
     paths: set[str] = set()
-    for name in names:
+    for period in likely:
         for pattern in data.train_files:
-            if not copies.exists(os.path.join(_folder_of(pattern, name), "_SUCCESS")):
+            if not copies.exists(os.path.join(periods.folder(pattern, period.name), "_SUCCESS")):
                 continue
             with contextlib.suppress(DataError):
-                paths.update(files.expand([pattern], days=(name,)))
+                paths.update(files.expand([periods.fill(pattern, period.name)]))
     facts.of_files(sorted(paths))
 
 
-def _folders(patterns: Sequence[str]) -> set[str]:
-    """The days for which every pattern has a folder."""
-    common: Optional[set[str]] = None
+def _existing(patterns: Sequence[str], periods: Periods) -> dict[str, Period]:
+    """The periods for which every pattern has a folder, by name."""
+    common: Optional[dict[str, Period]] = None
     for pattern in patterns:
-        folder = _folder_of(pattern, "*")
-        paths = files.glob(folder, with_folders=True)
-        names = {os.path.basename(path.rstrip("/")) for path in paths}
-        days = {match[1] for match in map(_FOLDER.fullmatch, names) if match and _is_day(match[1])}
-        common = days if common is None else common & days
-    return common or set()
+        found = {}
+        for path in files.glob(periods.folders(pattern), with_folders=True):
+            try:
+                period = periods.of_folder(pattern, path)
+            except ValueError as error:
+                _log.warning("--train_files: %s, so its folder is ignored", error)
+                continue
+            if period is not None:
+                found[period.name] = period
+        common = {
+            name: found[name] for name in (found if common is None else common.keys() & found)
+        }
+    return common or {}
 
 
-def _is_day(name: str) -> bool:
-    try:
-        datetime.date.fromisoformat(name)
-    except ValueError:
-        _log.warning("--train_files: %s is not a valid date, so its folder is ignored", name)
-        return False
-    return True
-
-
-def _folder_of(pattern: str, day: str) -> str:
-    """The folder `dt=...` of a day in a pattern, without the parts after it."""
-    (filled,) = windows.of_days(pattern, ("0001-01-01",))
-    return filled.partition("dt=0001-01-01")[0] + f"dt={day}"
-
-
-def _day(
-    data: Data,
+def _period_data(
+    patterns: Sequence[str],
     reading: Reading,
+    periods: Periods,
     spec: FeatureSpec,
     facts: Facts,
-    name: str,
-    for_evaluation: bool,
+    period: Period,
     left_out: dict[str, str],
-) -> Optional[Day]:
-    """Returns a day if it can be used, or None. Adds the reason to `left_out`."""
-    patterns = (for_evaluation and data.judging_files) or data.train_files
-    folders = [_folder_of(pattern, name) for pattern in patterns]
+) -> Optional[PeriodData]:
+    """Returns a period if it can be used, or None. Adds the reason to `left_out`."""
+    name = period.name
+    folders = [periods.folder(pattern, name) for pattern in patterns]
     for folder in folders:
         if not copies.exists(os.path.join(folder, "_SUCCESS")):
             left_out[name] = "it is not complete: it has no _SUCCESS file"
             return None
+    filled = [periods.fill(pattern, name) for pattern in patterns]
     try:
-        paths = files.expand(patterns, days=(name,))
+        paths = files.expand(filled)
     except DataError as error:
-        of_day = [windows.of_days(pattern, (name,))[0] for pattern in patterns]
-        left_out[name] = str(error) if all(map(files.glob, of_day)) else "it has no file"
+        left_out[name] = str(error) if all(map(files.glob, filled)) else "it has no file"
         return None
     all_facts = facts.of_files(paths)
-    for pattern, folder in zip(patterns, folders):
-        (filled,) = windows.of_days(pattern, (name,))
-        names = filled[len(folder) :].lstrip("/")
-        problem = data_facts.manifest_problem(folder, all_facts, names)
+    for own, folder in zip(filled, folders):
+        problem = data_facts.manifest_problem(folder, all_facts, own[len(folder) :].lstrip("/"))
         if problem is not None:
             left_out[name] = problem
             return None
@@ -242,71 +247,100 @@ def _day(
     if bad and reading.corrupt_data_policy == "fail":
         raise DataError(f"{bad[0].path}: {bad[0].bad}")
     good = [file for file in all_facts if file.bad is None]
-    if bad:
-        some = "all of its" if not good else f"{len(bad)} of its {len(all_facts)}"
-        left_out[name] = f"{some} files are damaged, for example {bad[0].path}: {bad[0].bad}"
     rows, dropped = sum(file.rows for file in good), sum(file.dropped for file in good)
-    if rows == dropped:
+    problem = None
+    if not good:
+        problem = f"all of its files are damaged, for example {bad[0].path}: {bad[0].bad}"
+    elif rows == dropped:
         every = f"the filter of the spec drops all its {counted(rows, 'record')}"
-        left_out.setdefault(name, every if rows else "it has no record")
+        problem = every if rows else "it has no record"
+    else:
+        rates = spec.retraining.label_rate.items()
+        problems = (
+            label_rate_problem(label, rate, facts.statistics(good))
+            for label, rate in rates
+            if rate.otherwise == "leave_out_day"
+        )
+        problem = next((each for each in problems if each is not None), None)
+    if problem is not None:
+        left_out[name] = problem
         return None
-    for label, rate in spec.retraining.label_rate.items():
-        if rate.otherwise == "leave_out_day":
-            problem = label_rate_problem(label, rate, facts.statistics(good))
-            if problem is not None:
-                left_out[name] = problem
-                return None
+    left_out.update({file.path: f"it is damaged: {file.bad}" for file in bad})
     content = hashlib.sha256()
     for file in good:
         content.update(f"{os.path.basename(file.path)} {file.sha256}\n".encode())
-    return Day(
+    times = {} if periods.are_utc_days else {"start": period.start, "end": period.end}
+    return PeriodData(
         name=name,
         digest=content.hexdigest(),
         rows=rows - dropped,
         files=tuple(good),
         dropped=dropped,
+        **times,
     )
 
 
-def _gaps(chosen: Sequence[Day], existing: set[str], as_of: datetime.date) -> dict[str, str]:
-    """The missing days between the first and the last day of the window, with the reason."""
+def _gaps(
+    chosen: Sequence[PeriodData],
+    in_time: Sequence[Period],
+    existing: Mapping[str, Period],
+    periods: Periods,
+) -> dict[str, str]:
+    """The missing periods from the first one of the window on, with the reason."""
     if not chosen:
         return {}
-    last = max(name for name in (*existing, chosen[0].name) if name <= as_of.isoformat())
-    first = datetime.date.fromisoformat(chosen[-1].name)
-    count = (datetime.date.fromisoformat(last) - first).days + 1
-    names = [(first + datetime.timedelta(days=i)).isoformat() for i in range(count)]
-    return {name: "it does not exist" for name in names if name not in existing}
+    span = periods.between(chosen[-1].span, in_time[0])
+    missing = [period for period in span if period.name not in existing]
+    if periods.length == all_periods.DAY:
+        return {period.name: "it does not exist" for period in missing}
+    gaps: list[list[Period]] = []  # Nights, for example.
+    for period in missing:
+        if gaps and gaps[-1][-1].end == period.start:
+            gaps[-1].append(period)
+        else:
+            gaps.append([period])
+    single = {gap[0].name: "it does not exist" for gap in gaps if len(gap) == 1}
+    several = {
+        f"{gap[0].name} to {gap[-1].name}": f"the {len(gap):,} periods do not exist"
+        for gap in gaps
+        if len(gap) > 1
+    }
+    return {**single, **several}
 
 
-def _check_size(retraining: OnDays, window: Window) -> None:
-    reasons = "".join(f"\n  {day}: {reason}" for day, reason in window.left_out.items())
-    rows, dropped = sum(d.rows for d in window.train), sum(d.dropped for d in window.train)
-    if (
-        len(window.evaluate) < retraining.eval_window_days
-        or len(window.train) < retraining.window_min_days
-    ):
+def _check_size(retraining: OnPeriods, window: Window) -> None:
+    reasons = "".join(f"\n  {name}: {reason}" for name, reason in window.left_out.items())
+    rows, dropped = sum(p.rows for p in window.train), sum(p.dropped for p in window.train)
+    least, least_rows = retraining.least
+    if len(window.evaluate) < retraining.eval_count or len(window.train) < least:
         raise DataError(
-            f"--train_files: expected at least {retraining.eval_window_days} complete days for "
-            f"evaluation (--eval_window_days) and {retraining.window_min_days} for training "
-            f"(--window_min_days) up to {window.as_of}, got "
-            f"{len(window.train) + len(window.evaluate)}{reasons}"
+            f"--train_files: expected at least {retraining.eval_count} complete periods for "
+            f"evaluation (--eval_window) and {least} for training (--window_min) up to "
+            f"{window.as_of}, got {len(window.train) + len(window.evaluate)}{reasons}"
         )
-    if rows < retraining.window_min_rows:
+    if rows < least_rows:
         raise DataError(
-            f"--train_files: expected at least {retraining.window_min_rows:,} records "
-            f"(--window_min_rows) in the {len(window.train)} days from {window.train[0].name} to "
-            f"{window.train[-1].name}, got {population(rows, dropped, 'record')}{reasons}"
+            f"--train_files: expected at least {least_rows:,} records (--window_min) in the "
+            f"{len(window.train)} periods from {window.train[0].name} to {window.train[-1].name}, "
+            f"got {population(rows, dropped, 'record')}{reasons}"
         )
 
 
 def _changes(window: Window, before: Optional[Window]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The late days, and the rewritten days."""
+    """The late periods, and the rewritten periods."""
     if before is None:
         return (), ()
-    old = {day.name: day.digest for day in (*before.train, *before.evaluate)}
-    now = {day.name: day.digest for day in (*window.train, *window.evaluate)}
+    old = sorted((*before.train, *before.evaluate), key=lambda each: each.span.start)
+    now = [*window.train, *window.evaluate]
+    digests = {each.name: each.digest for each in old}
+    starts = [each.span.start for each in old]
+
+    def is_late(span: Period) -> bool:
+        """Whether it is between old periods. After a change of --period, some overlap."""
+        before_it = old[bisect.bisect_left(starts, span.end) - 1].span
+        return starts[0] < span.start <= starts[-1] and before_it.end <= span.start
+
     return (
-        tuple(name for name in now if min(old) < name <= max(old) and name not in old),
-        tuple(name for name in now if old.get(name, now[name]) != now[name]),
+        tuple(each.name for each in now if is_late(each.span)),
+        tuple(each.name for each in now if digests.get(each.name, each.digest) != each.digest),
     )

@@ -3,7 +3,7 @@
     retraining:
       label_rate:
         click: {min: 0.01, max: 0.2, otherwise: leave_out_day}
-      day_rows: {max_ratio: 5, min_ratio: 0.2, otherwise: stop}     # relative to the median day
+      day_rows: {max_ratio: 5, min_ratio: 0.2, otherwise: stop}     # relative to the median period
       drift: stop                      # the action for a distance over a `stop` threshold; or warn
       vocabularies: append             # new words follow the old ones; or re_rank, or keep
       warm_start: live                 # or last, or none
@@ -54,14 +54,14 @@ GATE_METRICS: Mapping[str, MetricKind] = {
 
 
 class LabelRate(Entry):
-    """Bounds for the mean of a label on each day. Set `min`, `max` or both."""
+    """Bounds for the mean of a label in each period of the window. Set `min`, `max` or both."""
 
     min: Optional[FiniteFloat] = Field(None, description="The smallest allowed mean.")
     max: Optional[FiniteFloat] = Field(None, description="The largest allowed mean.")
     otherwise: Literal["stop", "warn", "leave_out_day"] = Field(
         "stop",
-        description="The action for a day outside the bounds: `stop` ends the cycle, `warn` logs a "
-        "warning, and `leave_out_day` removes the day from the window.",
+        description="The action for a period outside the bounds: `stop` ends the cycle, `warn` "
+        "logs a warning, and `leave_out_day` removes the period from the window.",
     )
 
     @pydantic.model_validator(mode="after")
@@ -70,28 +70,28 @@ class LabelRate(Entry):
             raise ValueError("has no bound. Set min or max.")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(
-                f"min must not be greater than max, got min {self.min} and max {self.max}. No day "
-                "would pass."
+                f"min must not be greater than max, got min {self.min} and max {self.max}. No "
+                "period would pass."
             )
         return self
 
 
 class DayRows(Entry):
-    """Bounds for the number of rows of a day, relative to the median day of the window."""
+    """Bounds for the number of rows of a period, relative to the median period of the window."""
 
     max_ratio: Annotated[float, Field(gt=1, allow_inf_nan=False)] = Field(
         5.0,
-        description="The largest allowed number of rows, as a multiple of the median. A day with "
-        "more rows may contain files twice. Greater than 1.",
+        description="The largest allowed number of rows, as a multiple of the median. A period "
+        "with more rows may contain files twice. Greater than 1.",
     )
     min_ratio: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.2,
-        description="The smallest allowed number of rows, as a fraction of the median. A day with "
-        "fewer rows may lack files. In [0, 1).",
+        description="The smallest allowed number of rows, as a fraction of the median. A period "
+        "with fewer rows may lack files. In [0, 1).",
     )
     otherwise: Literal["stop", "warn"] = Field(
         "warn",
-        description="The action for a day outside the bounds: `stop` ends the cycle, and `warn` "
+        description="The action for a period outside the bounds: `stop` ends the cycle, and `warn` "
         "logs a warning.",
     )
 
@@ -242,8 +242,8 @@ class Gate(Entry):
     promote_unjudged: bool = Field(
         False,
         description="Whether a candidate goes live if none of its metrics can be compared with the "
-        "live model, for example because the live model cannot read the new days. Set it for one "
-        "cycle after you have looked at the report.",
+        "live model, for example because the live model cannot read the new periods. Set it for "
+        "one cycle after you have looked at the report.",
     )
 
 
@@ -260,10 +260,10 @@ class Retraining(Declared):
     label_rate: Mapping[str, LabelRate] = field(
         {},
         changes="limits",
-        description="The bounds for the mean of each label on each day, by label.",
+        description="The bounds for the mean of each label in each period, by label.",
     )
     day_rows: DayRows = field(
-        DayRows(), changes="limits", description="The bounds for the number of rows of a day."
+        DayRows(), changes="limits", description="The bounds for the number of rows of a period."
     )
     drift: Literal["stop", "warn"] = field(
         "stop",

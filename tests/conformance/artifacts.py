@@ -509,7 +509,7 @@ class Cycle(Artifact):
     def _config(self, folder, start):
         return start.config(
             "retrain", ExperimentConfig, model_dir=f"{folder}/model", batch_size=10, max_steps=2,
-            train_files=(f"{start.data}/dt=*/*.tfrecord",), window_days=2, as_of=DAYS[2],
+            train_files=(f"{start.data}/dt=*/*.tfrecord",), window="2d", as_of=DAYS[2],
             report="off",
         )  # fmt: skip
 

@@ -60,6 +60,11 @@ def write_files(folder: pathlib.Path) -> None:
         place.mkdir(parents=True)
         writing.write_examples(f"{place}/x.tfrecord", rows[24 + 3 * day - 3 : 24 + 3 * day])
         (place / "_SUCCESS").touch()
+    for hour in range(4):
+        place = folder / "hours" / f"ts=2026-01-04T0{hour}-00"
+        place.mkdir(parents=True)
+        writing.write_examples(f"{place}/x.tfrecord", rows[24 + 3 * hour : 27 + 3 * hour])
+        (place / "_SUCCESS").touch()
     lines = "".join(json.dumps(row) + "\n" for row in _TABLE)
     (folder / "rows.jsonl").write_text(lines)
     (folder / "more.jsonl").write_text(lines[: lines.index("\n") + 1])
@@ -82,7 +87,7 @@ def base(mode: str, folder: pathlib.Path) -> Values:
         },
         "evaluate": {**model, "eval_files": (f"{folder}/c.tfrecord",)},
         "retrain": {**model, "train_files": (f"{folder}/days/dt=*/*.tfrecord",), "epochs": 2,
-                    "window_days": 2, "as_of": "2026-01-04", "min_count": 1},
+                    "window": "2d", "as_of": "2026-01-04", "min_count": 1},
         "convert": {"convert_files": (f"{folder}/rows.jsonl",), "processes": 1,
                     "convert_dir": f"{folder}/converted"},
         "predict": {**model, "predict_files": (f"{folder}/c.tfrecord",),
@@ -190,11 +195,14 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         # Retraining.
         "as_of": _cases(as_of="2026-01-05"),
         "retrain.corrupt_data_policy": _cases(corrupt_data_policy="quarantine"),
-        "window_days": _cases(window_days=1),
-        "window_min_days": [({}, {"window_min_days": 2}),
-                            ({"window_days": 7}, {"window_days": 7, "window_min_days": 6})],
-        "window_min_rows": _cases(window_min_rows=2) + _cases(window_min_rows=100),
-        "window_max_age_days": _cases(window_max_age_days=1),
+        "period": _both({"train_files": (f"{folder}/hours/ts=*/x.tfrecord",), "window": "2h",
+                         "period": "1h"}, period="2h"),
+        "window": _cases(window="1d"),
+        "eval_window": _cases(eval_window="2d"),
+        "window_min": [*_cases(window_min=("2rows",)), *_cases(window_min=("100rows",)),
+                       ({}, {"window_min": ("2d",)}),
+                       ({"window": "7d"}, {"window": "7d", "window_min": ("6d",)})],
+        "window_max_age": _cases(window_max_age="1d"),
         "stage_limits": _cases(stage_limits=("train=60",)),
         "retrain.min_count": _cases(min_count=3),
         # Prediction.

@@ -8,7 +8,6 @@ that was not read has changed nothing.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import itertools
 import os
 import pathlib
@@ -404,7 +403,7 @@ class OfTraining(OfEvaluation):
 
 
 class OfCycle(OfConfig):
-    """Of `--mode=retrain`: the days of a cycle and its words. It trains like a training."""
+    """Of `--mode=retrain`: the periods of a cycle and its words. It trains like a training."""
 
     aspects = ("rows", "values", "scores", "limits")
 
@@ -418,7 +417,7 @@ class OfCycle(OfConfig):
                 self.config,
                 self.spec,
                 facts,
-                as_of=datetime.date.fromisoformat(self.config.as_of),
+                as_of=self.config.as_of,
             )
         except DataError:
             return None
@@ -429,11 +428,11 @@ class OfCycle(OfConfig):
 
     @part
     def rows(self) -> Any:
-        return [(day.name, day.digest) for day in self._window.train]
+        return [(period.name, period.digest) for period in self._window.train]
 
     @part
     def scores(self) -> Any:
-        return [(day.name, day.digest) for day in self._window.evaluate]
+        return [(period.name, period.digest) for period in self._window.evaluate]
 
     @part
     def values(self) -> Any:

@@ -58,7 +58,7 @@ CHANGES = {
         field("objectives.click.group_by", "city"),
     ],
     "limits": [
-        setting("window_min_rows", 2),
+        setting("window_min", ("2rows",)),
         field("features.city.required", True), field("drift.labels", {"click": {}}),
         field("retraining.day_rows", {"otherwise": "stop"}),
     ],

@@ -53,7 +53,7 @@ def fields(folder: Optional[pathlib.Path] = None, **changes: Any) -> dict[str, A
     start = "" if folder is None else f"{folder}/"
     return {
         "mode": "retrain", "spec": f"{start}spec.yaml", "model": "linear",
-        "train_files": (f"{start}data/dt=*/*.tfrecord",), "window_days": 2,
+        "train_files": (f"{start}data/dt=*/*.tfrecord",), "window": "2d",
         "model_dir": f"{start}model", "as_of": "2026-01-03", "epochs": 1, "batch_size": 40,
         "min_count": 2, **changes,
     }  # fmt: skip

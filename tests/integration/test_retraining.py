@@ -39,7 +39,7 @@ def served(folder):
 def test_the_first_cycle_is_promoted_and_says_from_what(promoted):
     folder = promoted
     kept = json.loads((folder / "first.json").read_text())
-    assert kept["report"].startswith("# cycle 0001 was promoted: version 1 is live\n")
+    assert kept["report"].startswith("# cycle 0001 (2026-01-03) was promoted: version 1 is live\n")
     assert kept["exports"] == {"final": "model/serving/1"}
     assert tf.saved_model.load("model/serving/1").signatures["serving_default"]
     found = of_cycle(folder, "1")
@@ -84,8 +84,8 @@ def test_the_same_command_again_changes_nothing(promoted):
         with pytest.raises(ek.NothingToDo) as error:
             cycle.run(command_of(config(**same)))
         assert str(error.value) == (
-            "cycle 0001 with the same days, spec, code and flags was promoted. Use --force to run "
-            "another cycle."
+            "cycle 0001 with the same periods, spec, code and flags was promoted. Use --force to "
+            "run another cycle."
         )
     assert there() == before
 
@@ -113,7 +113,9 @@ def test_a_live_model_that_cannot_read_the_new_rows(tmp_path, monkeypatch):
     with pytest.raises(Refused) as error:
         cycle.run(command_of(config(as_of="2026-01-04")))
     said = str(error.value)
-    assert said.startswith("cycle 0002 was refused by the gate: version 1 stays live\n")
+    assert said.startswith(
+        "cycle 0002 (2026-01-04) was refused by the gate: version 1 stays live\n"
+    )
     assert "- not judged: auc/click max_loss 0.5" in said
     assert (
         "- REFUSED: a comparison with the live model; the live model, version 1, cannot read"
@@ -122,7 +124,7 @@ def test_a_live_model_that_cannot_read_the_new_rows(tmp_path, monkeypatch):
     assert "shop" in said.partition("cannot read the evaluation rows: ")[2].splitlines()[0]
     write(10, promote_unjudged=True)
     _, text = cycle.run(command_of(config(as_of="2026-01-04")))
-    assert text.startswith("# cycle 0002 was promoted: version 2 is live\n")
+    assert text.startswith("# cycle 0002 (2026-01-04) was promoted: version 2 is live\n")
 
 
 @pytest.mark.ci
@@ -153,7 +155,8 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
         cycle.run(command_of(changed))
     with pytest.raises(Refused) as error:
         cycle.run(command_of(config(as_of="2026-01-04", force=True)))
-    assert str(error.value).startswith("cycle 0003 was refused by the gate: version 2 stays live\n")
+    refused = "cycle 0003 (2026-01-04) was refused by the gate: version 2 stays live\n"
+    assert str(error.value).startswith(refused)
     assert served(folder) == [1, 2]
     assert (folder / "model/cycles/0003/train/export/final").is_dir()
     with pytest.raises(ek.NothingToDo, match=r"cycle 0003 .* was refused by the gate\. Use --f"):
@@ -284,7 +287,7 @@ def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(promoted):
 
 def test_too_few_days_are_told_though_there_is_no_cycle_yet(fresh):
     told = config(fresh, as_of="2026-01-01", prometheus_file=str(fresh / "ads.prom"))
-    with pytest.raises(ek.DataError, match="expected at least 1 complete days for evaluation"):
+    with pytest.raises(ek.DataError, match="expected at least 1 complete periods for evaluation"):
         cycle.run(command_of(told))
     text = (fresh / "ads.prom").read_text()
     assert f'failed{{model="model",model_dir="{fresh}/model"}} 1.0\n' in text

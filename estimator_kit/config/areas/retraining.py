@@ -1,11 +1,10 @@
-"""The days of a cycle, the folder that is served, what is kept, and notices.
+"""The periods of a cycle, the folder that is served, what is kept, and notices.
 
 Imports no TensorFlow.
 """
 
 from __future__ import annotations
 
-import datetime
 import re
 from typing import ClassVar, Optional
 
@@ -15,50 +14,58 @@ from estimator_kit.config.areas.program import RETRAINING_MODES, Program
 from estimator_kit.config.areas.run import Run
 from feature_specs.errors import did_you_mean
 from feature_specs.files import stores
-from input_pipelines.reading import files
+from input_pipelines.reading.periods import Periods, duration
 
 # The stages of a cycle, in their order.
 STAGES = ("window", "vocabularies", "checks", "train", "gate", "promote", "clean")
 
+_ROWS = re.compile(r"([1-9]\d*)rows")
+
 
 class Retraining(Settings):
-    """The days of a cycle, the folder that is served, what is kept, and notices."""
+    """The periods of a cycle, the folder that is served, what is kept, and notices."""
 
     heading: ClassVar[str] = "Scheduled retraining"
 
-    as_of: Optional[str] = setting(
-        None,
-        "The newest day that a cycle may use, such as 2026-01-31; by default today.",
+    period: str = setting(
+        "1d",
+        "The length of a period, and the time zone of its folders: 1d in dt=*, 1h in dt=*/hour=*, "
+        "minutes in ts=* (ts=2026-01-05T13-30), or 5m,Europe/Berlin in data/%Y/%m/%d/%H%M. The "
+        "default zone is UTC.",
         changes="rows scores",
         named=True,
     )
-    window_days: Optional[PositiveInt] = setting(
+    as_of: Optional[str] = setting(
         None,
-        "Train on this many complete days (with _SUCCESS in dt=YYYY-MM-DD): the last ones up "
-        "to --as_of, before the days for evaluation. They replace dt=* in --train_files.",
+        "The newest period that a cycle may use: a day such as 2026-01-31, or for shorter periods "
+        "also 2026-01-31T13 or 2026-01-31T13-30. The default is now, for days today.",
+        changes="rows scores",
+        named=True,
+    )
+    window: Optional[str] = setting(
+        None,
+        "Train on this many complete periods (with _SUCCESS in their folder), such as 7d, 12h or "
+        "30m: the last ones up to --as_of, before those for evaluation. They replace the stars of "
+        "their folder in --train_files.",
         changes="rows",
         named=True,
     )
-    eval_window_days: PositiveInt = setting(
-        1,
-        "How many of the newest complete days are for evaluation, from --eval_files if given, "
-        "else from --train_files.",
+    eval_window: Optional[str] = setting(
+        None,
+        "How many of the newest complete periods are for evaluation, such as 1h, from --eval_files "
+        "if given, else from --train_files. The default is one period.",
         changes="rows scores",
         named=True,
     )
-    window_min_days: PositiveInt = setting(
-        1,
-        "The cycle stops if it has fewer days to train on than this.",
+    window_min: tuple[str, ...] = setting(
+        (),
+        "The cycle stops if it has less to train on than this: periods, records, or both, as in "
+        "3d,10000rows.",
         changes="limits",
     )
-    window_min_rows: PositiveInt = setting(
-        1,
-        "The cycle stops if it has fewer records to train on than this.",
-        changes="limits",
-    )
-    window_max_age_days: Optional[PositiveInt] = setting(
+    window_max_age: Optional[str] = setting(
         None,
-        "Use no day that is more than this many days before --as_of.",
+        "Use no period that begins more than this before the newest one of --as_of, such as 14d.",
         changes="rows",
         named=True,
     )
@@ -115,6 +122,33 @@ class Retraining(Settings):
         changes="nothing",
     )
 
+    @property
+    def periods(self) -> Periods:
+        return Periods.of(self.period)
+
+    @property
+    def train_count(self) -> int:
+        """The number of periods to train on."""
+        assert self.window is not None
+        return self.periods.count(duration(self.window))
+
+    @property
+    def eval_count(self) -> int:
+        """The number of periods for evaluation."""
+        return self.periods.count(duration(self.eval_window)) if self.eval_window else 1
+
+    @property
+    def least(self) -> tuple[int, int]:
+        """The least periods to train on, and the least records in them."""
+        periods, records = 1, 1
+        for entry in self.window_min:
+            match = _ROWS.fullmatch(entry)
+            if match is not None:
+                records = int(match[1])
+            else:
+                periods = self.periods.count(duration(entry))
+        return periods, records
+
 
 def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> list[str]:
     """What does not go together in retraining."""
@@ -129,28 +163,58 @@ def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> 
             )
     if program.mode != "retrain" or retraining.cycle is not None:
         return lines
-    if retraining.window_days is not None and retraining.window_min_days > retraining.window_days:
-        lines.append(
-            f"--window_min_days: expected at most --window_days={retraining.window_days}, got "
-            f"{retraining.window_min_days}."
-        )
-    if retraining.as_of is not None:
-        try:
-            datetime.date.fromisoformat(retraining.as_of)
-        except ValueError:
-            lines.append(f"--as_of: expected a day such as 2026-01-31, got {retraining.as_of!r}.")
-    for field in ("train_files", "eval_files"):
-        for pattern in data.plain(field):
-            try:
-                files.of_days(pattern, ("2026-01-01",))
-            except ValueError as error:
-                lines.append(f"--{field}, with --mode=retrain: {error}")
+    lines += _period_problems(retraining, data)
     if retraining.keep_versions < 2:
         lines.append(
             "--keep_versions: expected at least 2, because a server may still be loading the "
             "version before the newest, got 1."
         )
     return lines + _limit_problems(retraining)
+
+
+def _period_problems(retraining: Retraining, data: Data) -> list[str]:
+    try:
+        periods = retraining.periods
+    except ValueError as error:
+        return [f"--period: {error}."]
+    lines = []
+    values = [*retraining.window_min, retraining.eval_window, retraining.window]
+    names = [*(["window_min"] * len(retraining.window_min)), "eval_window", "window"]
+    for name, value in zip(names, values):
+        try:
+            if value is not None and not (name == "window_min" and _ROWS.fullmatch(value)):
+                periods.count(duration(value))
+        except ValueError as error:
+            also = ", or records such as 1000rows" if name == "window_min" else ""
+            lines.append(f"--{name}: {error}{also}.")
+    if retraining.window_max_age is not None:
+        try:
+            duration(retraining.window_max_age)
+        except ValueError as error:
+            lines.append(f"--window_max_age: {error}.")
+    by_rows = [_ROWS.fullmatch(entry) is not None for entry in retraining.window_min]
+    if len(by_rows) > len({*by_rows}):
+        lines.append(
+            "--window_min: expected at most one number of periods and one of rows, got "
+            f"{','.join(retraining.window_min)}."
+        )
+    if not lines and retraining.window is not None and retraining.least[0] > retraining.train_count:
+        lines.append(
+            f"--window_min: expected at most --window={retraining.window}, got "
+            f"{','.join(retraining.window_min)}."
+        )
+    if retraining.as_of is not None:
+        try:
+            periods.newest(retraining.as_of)
+        except ValueError as error:
+            lines.append(f"--as_of: {error}.")
+    for field in ("train_files", "eval_files"):
+        for pattern in data.plain(field):
+            try:
+                periods.parts(pattern)
+            except ValueError as error:
+                lines.append(f"--{field}, with --mode=retrain: {error}")
+    return lines
 
 
 def stage_limits(retraining: Retraining) -> dict[str, float]:

@@ -25,7 +25,7 @@ def test_a_cycle_ends_as_it_ends_also_if_nobody_reads_its_output(tmp_path, monke
     monkeypatch.setattr(cycle, "run", refused)
     monkeypatch.setattr(notices, "write_pages", lambda *arguments: "page")
     config = ExperimentConfig(
-        mode="retrain", spec="s.yaml", train_files=("data/dt=*/*",), window_days=1, epochs=1,
+        mode="retrain", spec="s.yaml", train_files=("data/dt=*/*",), window="1d", epochs=1,
         model_dir=str(tmp_path),
     )  # fmt: skip
     with pytest.raises(Refused):

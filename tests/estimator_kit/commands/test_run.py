@@ -20,7 +20,7 @@ NEEDED = {
     "predict_files": "p", "schema_file": "s", "analysis_dir": "a",
     "convert_files": "c", "convert_dir": "c", "export_dir": "e", "transform": "text",
     "transform_dir": "t", "data_service": "grpc://h:1", "serving_models": "a=b",
-    "serving_config_dir": "d", "to": 3, "cycle": "0007", "window_days": 5, "labels": "l",
+    "serving_config_dir": "d", "to": 3, "cycle": "0007", "window": "5d", "labels": "l",
     "search": "s",
 }  # fmt: skip
 

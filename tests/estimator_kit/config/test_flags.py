@@ -229,7 +229,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --eval_batch_size=2048
         --eval_name=evaluate
         --eval_throttle_secs=0
-        --eval_window_days=1
         --exit_code_style=kit
         --exporters=final
         --exports_to_keep=5
@@ -252,6 +251,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --model_params=bias=true
         --model_params=rate=0.1
         --model_params=units=[8, 4]
+        --period=1d
         --report=on
         --seed=1
         --serving_batch_rows=128
@@ -276,8 +276,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --validate_rows=0
         --warm_start_mode=weights_and_stats
         --warm_start_vars=.*/weights$
-        --window_min_days=1
-        --window_min_rows=1
         --xla=off
         """)
 
@@ -367,7 +365,7 @@ def test_resolved_flags_of_every_mode(tmp_path):
         schema |= {"serving_models": ("a=b",), "serving_config_dir": "d"} if "serv" in mode else {}
         schema |= {"to": 3} if mode == "rollback" else {}
         days = ("dt=*/t",) if mode == "retrain" else ("t",)
-        schema |= {"window_days": 5} if mode == "retrain" else {}
+        schema |= {"window": "5d"} if mode == "retrain" else {}
         config = ExperimentConfig(
             mode=mode, spec="s", model_dir="m", epochs=1, train_files=days,
             eval_files=() if mode == "retrain" else ("e",), predict_files=("p",), **schema,

@@ -70,7 +70,7 @@ def other_value(name, value):
 def test_a_cycle_is_the_same_until_a_setting_changes_that_counts(name):
     config = ek.ExperimentConfig(
         mode="retrain", spec="s.yaml", model_dir="m", train_files=("d/dt=*/*.tfrecord",),
-        window_days=2, model="dnn", max_steps=5,
+        window="2d", model="dnn", max_steps=5,
     )  # fmt: skip
     changed = config.model_copy(update={name: other_value(name, getattr(config, name))})
     same = lineage.identity(changed, "spec", "days") == lineage.identity(config, "spec", "days")
@@ -83,7 +83,7 @@ def test_a_cycle_is_the_same_until_a_setting_changes_that_counts(name):
 def test_a_cycle_does_not_count_how_it_is_told_or_how_a_parameter_is_spelled():
     config = ek.ExperimentConfig(
         mode="retrain", spec="s.yaml", model_dir="m", train_files=("d/dt=*/*.tfrecord",),
-        window_days=2, model="dnn", max_steps=5,
+        window="2d", model="dnn", max_steps=5,
     )  # fmt: skip
     first = lineage.identity(config, "spec", "days")
     quiet = {"report": "off", "profile": True, "exporters": ("best_k:9",), "threads": 2}
@@ -158,7 +158,7 @@ def test_a_cycle_and_a_search_know_the_modules_that_a_model_imports(search, own_
     model, layers = own_model
     config = ek.ExperimentConfig(
         mode="retrain", spec="s.yaml", model_dir="m", train_files=("d/dt=*/*.tfrecord",),
-        window_days=2, model=model, max_steps=5,
+        window="2d", model=model, max_steps=5,
     )  # fmt: skip
     cycle, before = lineage.identity(config, "spec", "days"), search(models=(model, "dnn"))
     assert "code of --model" not in search(models=("dnn",))["flags"]

@@ -56,6 +56,11 @@ REWRITTEN = [
     (["--data_service_timeout_secs=5.0", "--profile_input"], {}),
     (["--convert_processes=2", "--tune_processes=3"], {"processes": 3}),
     (["--intra_op_threads=3", "--inter_op_threads=2"], {"threads": 3}),
+    (["--window_days=5", "--eval_window_days=2"], {"window": "5d", "eval_window": "2d"}),
+    (["--window_min_days=3", "--window_min_rows=3"], {"window_min": ("3d", "3rows")}),
+    (["--window_min_days=3"], {"window_min": ("3d",)}),
+    (["--window_min_rows=9"], {"window_min": ("9rows",)}),
+    (["--window_max_age_days=9"], {"window_max_age": "9d"}),
     (["--lock_stale_secs=5.0", "--nomemory_growth", "--export_check_rows=7"], {}),
 ]
 

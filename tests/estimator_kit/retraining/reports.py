@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
 from estimator_kit.retraining import cycle, data_checks, gate  # noqa: F401
 from estimator_kit.retraining.cycle_files import CycleFile, StageFile
-from estimator_kit.retraining.cycle_report import Days, Report
+from estimator_kit.retraining.cycle_report import Names, Report
 from estimator_kit.retraining.data_checks import Drift, Measure
 from estimator_kit.retraining.gate_stage import Both
 from estimator_kit.retraining.promotion import PastVersion
@@ -28,7 +27,7 @@ CONDITION = gate.Finding(
     high=-0.04,
 )  # fmt: skip
 DRIFT = Drift(
-    compared_with=datetime.date(2026, 1, 2), rows_before=100, rows=50,
+    compared_with="2026-01-02", rows_before=100, rows=50,
     measures=[
         Measure(kind="feature", name="city", measure="l_infinity", distance=0.2, warn=None,
                 stop=0.1, verdict="stop", parts=[Part("'rome'", 0.75, 0.55)]),
@@ -46,11 +45,11 @@ VERSIONS = [
 
 
 def report(number: int, outcome: str, **changes: Any) -> Report:
-    """The report of a cycle as of the day of its number."""
+    """The report of a cycle that was evaluated on the day of its number."""
     fields = {
         "cycle": f"{number:04d}", "outcome": outcome, "problem": None,
         "as_of": f"2026-01-0{number}",
-        "window": Days(train=["2026-01-01"], evaluate=["2026-01-02"], rows=1000),
+        "window": Names(train=["2025-12-31"], evaluate=[f"2026-01-0{number}"], rows=1000),
         "checks": [], "label_means": {"click": {f"2026-01-0{number}": number / 10}},
         "start": LIVE, "warm_start": {"restored": 12}, "rows_evaluated": 90,
         "metrics": {"auc/click": Both(candidate=0.7, live=0.75),
@@ -72,7 +71,7 @@ def three() -> list[Report]:
     ]
 
 
-def window(as_of: datetime.date = datetime.date(2026, 1, 31), **changes: Any) -> CycleWindow:
+def window(as_of: str = "2026-01-31", **changes: Any) -> CycleWindow:
     """The window of a cycle, without days."""
     fields = {
         "as_of": as_of, "train": (), "evaluate": (), "left_out": {}, "identity": "",

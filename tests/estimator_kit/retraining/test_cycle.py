@@ -21,9 +21,10 @@ from estimator_kit.retraining.training_stage import Start, Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
 from estimator_kit.retraining.window import Window
 from input_pipelines.errors import DataError
+from input_pipelines.reading.periods import Periods
 from tests.integration.retraining_data import config, write_spec
 
-WINDOW = Window(as_of=datetime.date(2026, 1, 3), train=(), evaluate=(), left_out={})
+WINDOW = Window(as_of="2026-01-03", train=(), evaluate=(), left_out={})
 
 
 @pytest.fixture
@@ -63,6 +64,28 @@ def test_new_pretrained_vectors_begin_a_new_cycle(folder, without_work, monkeypa
     (folder / "cities.txt").write_text("oslo 3 4\nlima 1 1\n")
     cycle.run(command_of(config(folder)))
     assert [each.name for each in cycle_files.cycles(str(folder / "model"))] == ["0001", "0002"]
+
+
+def test_a_serving_directory_that_cannot_be_made_stops_before_the_training(folder, without_work):
+    (folder / "file").touch()
+    for place in ("file", "file/live"):
+        with pytest.raises(ConfigError) as error:
+            cycle.run(command_of(config(folder, serving_dir=str(folder / place))))
+        assert str(error.value).startswith(
+            f"the serving directory {folder / place} is not writable"
+        )
+        assert "choose another --serving_dir" in str(error.value)
+    (begun,) = cycle_files.cycles(str(folder / "model"))
+    assert begun.output(Report).outcome == "failed"
+    assert begun.load(Vocabularies) is None
+
+
+def test_the_default_of_as_of_is_now():
+    new_year = datetime.datetime(2026, 1, 1, 0, 7, tzinfo=datetime.timezone.utc).timestamp()
+    assert cycle._now(Periods.of("5m"), new_year) == "2026-01-01T00-05"
+    assert cycle._now(Periods.of("1d,America/New_York"), new_year) == "2025-12-31"
+    of_machine = datetime.date.fromtimestamp(new_year).isoformat()
+    assert cycle._now(Periods.of("1d"), new_year) == of_machine
 
 
 @pytest.mark.parametrize("error", [ValueError("SECRET"), Stopped("SECRET")])

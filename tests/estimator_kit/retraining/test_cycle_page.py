@@ -42,7 +42,7 @@ def test_drift_has_both_distributions_and_the_threshold():
     (chart,) = section.charts
     assert "city: l_infinity 0.2000 (stop 0.1)" in chart
     found = traces(section)
-    assert (found["cycle before"]["y"], found["new days"]["y"]) == ([0.75], [0.55])
+    assert (found["cycle before"]["y"], found["new periods"]["y"]) == ([0.75], [0.55])
 
 
 def test_a_cycle_without_training_has_a_page(tmp_path):
@@ -51,11 +51,12 @@ def test_a_cycle_without_training_has_a_page(tmp_path):
     made = cycle_page.sections(found, DRIFT)
     page.write_sections(str(path), "Cycle 0003", found.headline, made)
     text = path.read_text(encoding="utf-8")
-    assert "<p>cycle 0003 failed: drift</p>" in text and "<h2>Drift</h2>" in text
+    assert "<p>cycle 0003 (2026-01-03) failed: drift</p>" in text and "<h2>Drift</h2>" in text
 
 
 def test_a_drift_without_its_rows_has_a_section():
     drift = DRIFT.model_copy(update={"rows": None, "rows_before": None})
     assert (
-        "The 0 rows of the new days, compared with 0 rows" in sections(drift=drift)["Drift"].intro
+        "The 0 rows of the new periods, compared with 0 rows"
+        in sections(drift=drift)["Drift"].intro
     )

@@ -8,7 +8,7 @@ import feature_specs
 from estimator_kit.retraining import data_checks
 from estimator_kit.retraining.data_checks import Finding
 from estimator_kit.retraining.facts import FileFacts
-from estimator_kit.retraining.window import Day
+from estimator_kit.retraining.window import PeriodData
 from feature_specs.errors import SpecError
 from tests.conftest import DOCUMENT
 from tests.estimator_kit.retraining import reports
@@ -25,7 +25,9 @@ def day(number, *files):
         FileFacts(path=f"dt={number}/{i}", bytes=1, sha256=content, rows=rows)
         for i, (content, rows) in enumerate(files)
     )
-    return Day(name=str(number), digest="", rows=sum(file.rows for file in facts), files=facts)
+    return PeriodData(
+        name=str(number), digest="", rows=sum(file.rows for file in facts), files=facts
+    )
 
 
 def sizes(*rows):
@@ -49,8 +51,8 @@ def test_a_day_with_ten_copies_of_one_file(found):
     assert found(spec_of(otherwise="stop"), days) == [
         Finding(
             check="day_rows", verdict="stop",
-            text="9: 1,000 records, 10 times the median of 100 of the 6 days of the window, above "
-            "max_ratio: 5. Check whether some files are duplicates. If the day is right, change "
+            text="9: 1,000 records, 10 times the median of 100 of the 6 periods of the window, "
+            "above max_ratio: 5. Check whether some files are duplicates. If it is right, change "
             "day_rows in the section retraining of the spec.",
         ),
         Finding(
@@ -64,7 +66,7 @@ def test_without_a_word_in_the_spec_it_is_a_warning(found):
     (finding,) = found(spec_of(), sizes(100, 19, 101, 100))
     assert (finding.check, finding.verdict) == ("day_rows", "warn")
     assert finding.text.startswith(
-        "1: 19 records, 0.19 times the median of 100 of the 4 days of the window, below "
+        "1: 19 records, 0.19 times the median of 100 of the 4 periods of the window, below "
         "min_ratio: 0.2. Check whether files are missing. "
     )
     assert found(spec_of(), sizes(100, 20, 500, 100, 100)) == []
@@ -75,11 +77,13 @@ def test_without_a_word_in_the_spec_it_is_a_warning(found):
 
 def test_the_rows_that_the_filter_keeps_are_compared(found):
     days = [
-        Day(name=f"{i}", digest="", rows=rows, files=(), dropped=100 - rows)
+        PeriodData(name=f"{i}", digest="", rows=rows, files=(), dropped=100 - rows)
         for i, rows in enumerate((50, 50, 9, 50))
     ]
     (finding,) = found(spec_of(), days)
-    assert finding.text.startswith("2: 9 of 100 records, 0.18 times the median of 50 of the 4 days")
+    assert finding.text.startswith(
+        "2: 9 of 100 records, 0.18 times the median of 50 of the 4 periods"
+    )
 
 
 def test_a_smaller_set_for_evaluation_is_another_thing(found):

@@ -20,7 +20,7 @@ from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.training_stage import Start, Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
-from estimator_kit.retraining.window import CycleWindow, Day, Window
+from estimator_kit.retraining.window import CycleWindow, PeriodData, Window
 from feature_specs.files import staged
 
 
@@ -46,7 +46,7 @@ def nights(tmp_path, monkeypatch, document):
         def config(self, night, **changes):
             fields = {
                 "mode": "retrain", "spec": str(spec), "model": "linear", "model_dir": self.model,
-                "train_files": (f"{tmp_path}/dt=*/*",), "window_days": 1, "epochs": 1,
+                "train_files": (f"{tmp_path}/dt=*/*",), "window": "1d", "epochs": 1,
                 "as_of": f"2026-01-{night:02d}", **changes,
             }  # fmt: skip
             return ExperimentConfig(**fields)
@@ -64,9 +64,9 @@ def nights(tmp_path, monkeypatch, document):
             name = f"2026-01-{number:02d}"
             path = str(tmp_path / name)
             file = FileFacts(path=path, bytes=1, sha256=f"sha {number}", rows=10)
-            return (Day(name=name, digest=f"digest {number}", rows=10, files=(file,)),)
+            return (PeriodData(name=name, digest=f"digest {number}", rows=10, files=(file,)),)
 
-        train, evaluate = day(as_of.day - 1), day(as_of.day)
+        train, evaluate = day(int(as_of[-2:]) - 1), day(int(as_of[-2:]))
         found = Window(as_of=as_of, train=train, evaluate=evaluate, left_out={})
         return cycle.compared(found, before)
 
@@ -157,7 +157,7 @@ def test_a_rollback_after_its_death_is_not_undone(nights, night):
     assert second.output(Promoted).version == 2 and second.output(Report).live_now == 3
     with open(second.at("report.md"), encoding="utf-8") as file:
         assert file.readline() == (
-            "# cycle 0002 was promoted as version 2; version 3 is live now\n"
+            "# cycle 0002 (2026-01-03) was promoted as version 2; version 3 is live now\n"
         )
     if night == 3:
         with pytest.raises(NothingToDo):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 import pathlib
 import shutil
@@ -11,7 +10,7 @@ import pytest
 
 from estimator_kit.retraining import data_checks
 from estimator_kit.retraining.facts import Facts, label_rate_problem
-from estimator_kit.retraining.window import Day
+from estimator_kit.retraining.window import PeriodData
 from feature_specs.parser import parser
 from feature_specs.sections.retraining import LabelRate
 from input_pipelines import own_code
@@ -141,8 +140,8 @@ def test_drift_without_statistics_of_the_last_window_is_a_warning(old, document)
     facts, files, _ = old
     spec = parser.parse({**document, "drift": {"default": {"missing": {"warn": 0.1}}}})
     assert spec.drift.any
-    day = (Day(name="2026-01-01", digest="digest", rows=40, files=tuple(files)),)
-    window = reports.window(datetime.date(2026, 1, 1), train=day, evaluate=day)
+    day = (PeriodData(name="2026-01-01", digest="digest", rows=40, files=tuple(files)),)
+    window = reports.window("2026-01-01", train=day, evaluate=day)
     found = data_checks.run(spec, window, facts, before=window, drift_found=None)
     assert [(f.check, f.verdict, f.text) for f in found if f.check == "drift"] == [
         ("drift", "warn", "drift is not checked: the last cycle's window as of 2026-01-01 has no "
@@ -161,9 +160,9 @@ def test_drift_of_the_new_days_alone(old, document, tmp_path, verdict):
     rows = [*make_rows(20, seed=0), *make_rows(20, seed=1)]
     path = str(tmp_path / "day-2.tfrecord")
     writing.write_examples(path, [{**row, "city": "rome"} for row in make_rows(10, seed=2)])
-    first = Day(name="2026-01-01", digest="one", rows=40, files=tuple(files))
+    first = PeriodData(name="2026-01-01", digest="one", rows=40, files=tuple(files))
     new_files = tuple(facts.of_files([path]))
-    second = Day(name="2026-01-02", digest="two", rows=10, files=new_files)
+    second = PeriodData(name="2026-01-02", digest="two", rows=10, files=new_files)
     before = reports.window(train=(first,), evaluate=(first,))
     window = reports.window(train=(first,), evaluate=(second,))
     statistics = facts.statistics(files)

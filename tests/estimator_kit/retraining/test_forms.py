@@ -13,7 +13,7 @@ from tests.estimator_kit.retraining import reports
 @pytest.mark.parametrize(
     ("what", "text", "problem"),
     [
-        ("window", '{"as_of": "2026-02-30"}', "as_of: got '2026-02-30', expected a valid date in "),
+        ("window", '{"as_of": 20260207}', "as_of: got 20260207, expected a valid string. Repair "),
         ("vocabularies", "{}", "spec is missing. Repair or remove it."),
         ("checks", '{"findings": [{"check": "spec"}]}', "findings[0].verdict is missing"),
         ("drift", '{"measures": [{"kind": "label"}]}', "measures[0].name is missing. Repair or "),

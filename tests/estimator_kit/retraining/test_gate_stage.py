@@ -115,11 +115,12 @@ def test_other_classes_of_the_live_model_are_not_compared(judged):
 
 
 def test_an_evaluation_on_days_that_were_trained_on_refuses(judged):
-    found, _, _ = judged({}, {"click": CLICK, "buy": CLICK}, known_days=["2026-01-03"])
+    found, _, _ = judged({}, {"click": CLICK, "buy": CLICK}, known_periods=["2026-01-03"])
     assert not found.passed
     assert found.findings[-1].sentence == (
-        "REFUSED: evaluation on days that no model was trained on; the live model, or the model "
-        "that training started from, was trained on 2026-01-03 or later days. Wait for a new day."
+        "REFUSED: evaluation on periods that no model was trained on; the live model, or the model "
+        "that training started from, was trained on 2026-01-03 or later periods. Wait for a new "
+        "one."
     )
 
 

@@ -74,7 +74,7 @@ def test_days_are_names_on_the_axis(sections):
 
 
 def test_cycles_of_one_day_are_told_apart():
-    both = [report(1, "promoted"), report(2, "refused", as_of="2026-01-01")]
+    both = [report(1, "promoted"), report(2, "refused", window=report(1, "").window)]
     (section,) = [s for s in history_page.sections(both, [None, None], []) if s.title == "Time"]
     assert traces(section)["train"]["x"] == ["2026-01-01 (0001)", "2026-01-01 (0002)"]
 

@@ -44,7 +44,7 @@ def test_a_shard_that_is_lost_is_noticed(folder):
     write(folder, [*SHARDS, evaluate])
     first = facts(folder, "train-0.tfrecord")
     assert manifest_problem(folder, first, "train-*.tfrecord") == (
-        f"{folder}/train-1.tfrecord is in the manifest of its day, but does not exist"
+        f"{folder}/train-1.tfrecord is in the manifest of its period, but does not exist"
     )
     both = facts(folder, "train-0.tfrecord", "train-1.tfrecord")
     assert manifest_problem(folder, both, "train-*.tfrecord") is None
@@ -54,10 +54,10 @@ def test_what_a_manifest_does_not_have_or_has_otherwise(folder):
     write(folder, SHARDS[:1])
     both = facts(folder, "train-0.tfrecord", "train-1.tfrecord")
     assert manifest_problem(folder, both) == (
-        f"{folder}/train-1.tfrecord is not in the manifest of its day"
+        f"{folder}/train-1.tfrecord is not in the manifest of its period"
     )
     assert manifest_problem(folder, facts(folder, "train-0.tfrecord", rows=2)) == (
-        f"{folder}/train-0.tfrecord has 2 records in 30 bytes, but the manifest of its day says "
+        f"{folder}/train-0.tfrecord has 2 records in 30 bytes, but the manifest of its period says "
         "3 records in 30 bytes"
     )
 

@@ -13,13 +13,14 @@ import pytest
 
 from estimator_kit.observing import prometheus
 from estimator_kit.retraining import notices
-from estimator_kit.retraining.cycle_report import Days
+from estimator_kit.retraining.cycle_report import Names
 from estimator_kit.retraining.gate_stage import Both
 from input_pipelines.errors import MissingPackageError
 from tests.estimator_kit.retraining import reports
 
 REPORT = reports.report(
-    7, "promoted", version=12, live_now=12, window=Days(rows=5000), seconds={"train": 1.5},
+    7, "promoted", version=12, live_now=12, seconds={"train": 1.5},
+    window=Names(evaluate=["2026-01-07"], rows=5000),
     metrics={"auc/click": Both(candidate=0.75)},
 )  # fmt: skip
 
@@ -102,7 +103,7 @@ def test_a_webhook_gets_the_report(tmp_path, caplog, status):
     with server(status) as (url, got), caplog.at_level(logging.WARNING):
         (tmp_path / "url").write_text(f"{url}\n")
         notices.call_webhook(str(tmp_path / "url"), REPORT, timeout_secs=30)
-    assert got == [("/hook?token=secret", REPORT.as_json())]
+    assert got == [("/hook?token=secret", {"label": "2026-01-07", **REPORT.as_json()})]
     expected = [] if status == 200 else [f"the webhook of {tmp_path}/url answered 500"]
     assert caplog.messages == expected
 

@@ -179,6 +179,18 @@ def test_a_folder_that_may_not_be_written_to_is_a_sentence(
     assert step == "makedirs" or names(serving) == []
 
 
+def test_a_folder_is_checked_before_there_is_a_model(serving, monkeypatch):
+    serving.check_writable()
+    assert os.listdir(serving.folder) == []
+
+    def refuse(path, *arguments, **named):
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(ConfigError, match=r"not writable: .*: Read-only file system\. Give the"):
+        serving.check_writable()
+
+
 def test_links_and_folders_are_copied_whole(serving, tmp_path):
     model = export(tmp_path, "a")
     os.makedirs(os.path.join(model, "empty"))

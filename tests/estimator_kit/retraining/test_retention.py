@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 import os
 import pathlib
@@ -15,7 +14,7 @@ from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.training_stage import Start
 from tests.estimator_kit.retraining import reports
 
-TODAY = datetime.date(2026, 1, 31)
+TODAY = "2026-01-31"
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def model(tmp_path):
     serving = Serving(str(tmp_path / "serving"), str(tmp_path))
     for number in range(1, 9):
         folder = cycle_files.new(str(tmp_path))
-        folder.save(reports.window(datetime.date(2026, 1, 20 + number)))
+        folder.save(reports.window(f"2026-01-{20 + number}"))
         folder.save(Start(kind="live", cycle="0003" if number == 7 else None))
         if number < 8:  # Cycle 8 is running.
             folder.save(Done(outcome="promoted" if number % 2 else "refused"))
@@ -93,7 +92,7 @@ def test_versions_of_another_model_directory_stay_for_it(model, caplog):
     (folder / "export").mkdir()
     for number in range(1, 4):
         cycle = cycle_files.new(str(other_dir))
-        cycle.save(reports.window(datetime.date(2026, 1, 25)))
+        cycle.save(reports.window("2026-01-25"))
         cycle.save(Done(outcome="promoted"))
         token = cycle_versions.begin(cycle, other)
         other.publish(

@@ -16,7 +16,7 @@ from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.training_stage import Start, Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
-from estimator_kit.retraining.window import Day
+from estimator_kit.retraining.window import PeriodData
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import writing
@@ -25,7 +25,7 @@ from tests.estimator_kit.retraining import reports
 
 
 def day(number):
-    return (Day(name=f"2026-01-{number:02d}", digest="", rows=1, files=()),)
+    return (PeriodData(name=f"2026-01-{number:02d}", digest="", rows=1, files=()),)
 
 
 class Model:
@@ -58,7 +58,7 @@ class Model:
             window=reports.window(evaluate=tuple(day(n)[0] for n in evaluate)),
             folder=types.SimpleNamespace(output=lambda form: trained),
         )
-        return [name[-2:] for name in stages._known_days(running)]
+        return [name[-2:] for name in stages._known_periods(running)]
 
 
 @pytest.fixture
@@ -84,8 +84,8 @@ def test_a_version_of_another_model_directory_has_unknown_days(model, caplog):
     with caplog.at_level(logging.WARNING):
         assert model.known_days(None, 9, 10) == []
     assert caplog.messages == [
-        f"version 1 in {model.serving.folder} is not of a cycle in {model.folder}, so the days on "
-        "which it was trained are unknown"
+        f"version 1 in {model.serving.folder} is not of a cycle in {model.folder}, so the periods "
+        "on which it was trained are unknown"
     ]
 
 
@@ -125,8 +125,8 @@ def test_a_missing_window_is_told(model, caplog):
     with caplog.at_level(logging.WARNING):
         assert model.known_days("0002", 9, 10) == ["09"]
     assert caplog.messages == [
-        f"{second.at('window.json')} is missing, so the days on which that cycle was trained are "
-        "unknown"
+        f"{second.at('window.json')} is missing, so the periods on which that cycle was trained "
+        "are unknown"
     ]
 
 
@@ -162,9 +162,9 @@ def test_a_day_that_was_written_again_during_the_training_is_not_judged(
     with pytest.raises(DataError) as error:
         facts.check_unchanged(files)
     assert str(error.value) == (
-        f"{paths[1]} has changed since this cycle chose its days, so its model may have other data "
-        f"than its checks: expected the SHA-256 {files[1].sha256}, got {now.sha256}. Start again: "
-        "the next cycle reads the day as it is now."
+        f"{paths[1]} has changed since this cycle chose its periods, so its model may have other "
+        f"data than its checks: expected the SHA-256 {files[1].sha256}, got {now.sha256}. Start "
+        "again: the next cycle reads it as it is now."
     )
 
     def unavailable(path):
@@ -174,7 +174,7 @@ def test_a_day_that_was_written_again_during_the_training_is_not_judged(
         patched.setattr(facts._digests, "of", unavailable)
         with pytest.raises(tf.errors.UnavailableError):  # It says nothing about the data.
             facts.check_unchanged(files)
-    evaluate = Day(name="2026-01-02", digest="", rows=20, files=(files[1],))
+    evaluate = PeriodData(name="2026-01-02", digest="", rows=20, files=(files[1],))
     running = types.SimpleNamespace(facts=facts, window=reports.window(evaluate=(evaluate,)))
     with pytest.raises(DataError, match="has changed since"):
         stages.judge(running)

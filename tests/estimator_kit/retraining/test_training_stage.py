@@ -135,7 +135,7 @@ def test_warm_start_epochs_take_the_place_of_epochs_where_a_model_is_started_fro
 ):
     config = ExperimentConfig(
         mode="retrain", spec="s.yaml", train_files=("data/dt=*/*.tfrecord",), model_dir="m",
-        window_days=5, epochs=3,
+        window="5d", epochs=3,
     )  # fmt: skip
     found = training_stage.training_config(
         config, spec="t.yaml", model_dir="m/train", train_files=["a"], eval_files=["b"],
@@ -148,7 +148,7 @@ def test_a_file_that_was_damaged_after_the_window_was_chosen_stops_the_training(
     """The window has read all records, so the training does not look for damage again."""
     config = ExperimentConfig(
         mode="retrain", spec="s.yaml", train_files=("data/dt=*/*.tfrecord",), model_dir="m",
-        window_days=5, epochs=3, corrupt_data_policy="quarantine",
+        window="5d", epochs=3, corrupt_data_policy="quarantine",
     )  # fmt: skip
     found = training_stage.training_config(
         config, spec="s.yaml", model_dir="m/cycles/0001/train", train_files=["a"], eval_files=["b"],

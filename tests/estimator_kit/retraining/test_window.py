@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+import pathlib
+import shutil
 import zlib
 
 import pytest
 
 from estimator_kit.retraining.facts import FileFacts
-from estimator_kit.retraining.window import Window, choose
+from estimator_kit.retraining.window import CycleWindow, PeriodData, Window, choose
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 from tests.integration.retraining_data import config, write_day, write_spec
@@ -64,7 +66,7 @@ def window(folder, as_of=6, before=None, facts=None, **changes):
     spec = parser.load(folder / "spec.yaml")
     return choose(
         *[config(folder, **changes)] * 3, spec, facts or FewFacts(),
-        as_of=datetime.date(2026, 1, as_of), before=before,
+        as_of=day(as_of), before=before,
     )  # fmt: skip
 
 
@@ -77,9 +79,9 @@ def numbers(days):
     [
         (6, {}, [4, 5], [6]),
         (4, {}, [2, 3], [4]),
-        (30, {"window_days": 3, "eval_window_days": 2}, [2, 3, 4], [5, 6]),
-        (6, {"window_days": 9, "window_min_days": 5}, [1, 2, 3, 4, 5], [6]),
-        (8, {"window_days": 9, "window_max_age_days": 4}, [4, 5], [6]),
+        (30, {"window": "3d", "eval_window": "2d"}, [2, 3, 4], [5, 6]),
+        (6, {"window": "9d", "window_min": ("5d",)}, [1, 2, 3, 4, 5], [6]),
+        (8, {"window": "9d", "window_max_age": "4d"}, [4, 5], [6]),
     ],
 )
 def test_the_last_days_are_scored_and_those_before_them_trained_on(
@@ -112,11 +114,11 @@ def test_a_folder_of_a_day_that_there_is_not_is_passed_over(folder, caplog):
     with caplog.at_level(logging.WARNING):
         found = choose(
             *[config(folder)] * 3, parser.load(folder / "spec.yaml"), FewFacts(),
-            as_of=datetime.date(2026, 3, 1),
+            as_of="2026-03-01",
         )  # fmt: skip
     assert (numbers(found.train), numbers(found.evaluate)) == ([4, 5], [6])
     assert caplog.messages == [
-        "--train_files: 2026-02-30 is not a valid date, so its folder is ignored"
+        "--train_files: dt=2026-02-30 is not a valid date, so its folder is ignored"
     ]
 
 
@@ -128,11 +130,14 @@ def test_damaged_files_stop_or_are_left_out(folder):
     assert str(error.value) == f"{bad}: record 0 at byte 0: no record"
     found = window(folder, corrupt_data_policy="quarantine")
     assert numbers(found.train) == [4, 5] and len(found.train_files) == 3
+    assert found.left_out == {str(bad): "it is damaged: record 0 at byte 0: no record"}
+    first = bad.parent / "part-0.tfrecord"
+    first.write_bytes(b"bad")
+    found = window(folder, corrupt_data_policy="quarantine")
+    assert numbers(found.train) == [3, 4]
     assert found.left_out == {
-        day(5): f"1 of its 2 files are damaged, for example {bad}: record 0 at byte 0: no record"
+        day(5): f"all of its files are damaged, for example {first}: record 0 at byte 0: no record"
     }
-    (bad.parent / "part-0.tfrecord").write_bytes(b"bad")
-    assert numbers(window(folder, corrupt_data_policy="quarantine").train) == [3, 4]
 
 
 def test_a_day_that_is_not_what_its_manifest_says_is_being_written(folder):
@@ -163,11 +168,11 @@ def test_late_and_rewritten_days_are_noticed(folder):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"as_of": 2, "window_min_days": 2},
-         "--train_files: expected at least 1 complete days for evaluation (--eval_window_days) "
-         "and 2 for training (--window_min_days) up to 2026-01-02, got 2"),
-        ({"window_min_rows": 41},
-         "--train_files: expected at least 41 records (--window_min_rows) in the 2 days from "
+        ({"as_of": 2, "window_min": ("2d",)},
+         "--train_files: expected at least 1 complete periods for evaluation (--eval_window) "
+         "and 2 for training (--window_min) up to 2026-01-02, got 2"),
+        ({"window_min": ("41rows",)},
+         "--train_files: expected at least 41 records (--window_min) in the 2 periods from "
          "2026-01-04 to 2026-01-05, got 40 records"),
     ],
 )  # fmt: skip
@@ -182,9 +187,9 @@ def test_only_rows_that_the_filter_keeps_count(folder):
     assert (numbers(found.train), numbers(found.evaluate)) == ([3, 4], [6])
     assert found.left_out == {day(5): "the filter of the spec drops all its 20 records"}
     assert [(day.rows, day.dropped) for day in found.train] == [(18, 2), (18, 2)]
-    window(folder, facts=FilteredFacts(), window_min_rows=36)
+    window(folder, facts=FilteredFacts(), window_min=("36rows",))
     with pytest.raises(DataError, match=r"2026-01-03 to 2026-01-04, got 36 of 40 records\n"):
-        window(folder, facts=FilteredFacts(), window_min_rows=37)
+        window(folder, facts=FilteredFacts(), window_min=("37rows",))
 
 
 def test_a_day_with_another_label_rate_is_left_out(tmp_path):
@@ -198,3 +203,106 @@ def test_a_day_with_another_label_rate_is_left_out(tmp_path):
     found = window(tmp_path, 4, facts=Facts(str(tmp_path / "facts"), spec))
     assert (numbers(found.train), numbers(found.evaluate)) == ([1, 2], [4])
     assert found.left_out == {day(3): "the mean of label 'click' is 0, below min: 0.05"}
+
+
+# --- Periods of five minutes ----------------------------------------------------------------------
+
+MINUTES = {"train_files": ("data/ts=*/*.tfrecord",), "period": "5m", "window": "15m"}
+
+
+@pytest.fixture
+def minutes(tmp_path, monkeypatch):
+    """Complete periods from 23:40 to 00:20 of the next day."""
+    monkeypatch.chdir(tmp_path)
+    write_spec(tmp_path, label_rate={})
+    for minute in range(-20, 25, 5):
+        write_minutes(minute)
+    return tmp_path
+
+
+def write_minutes(minute, content=b"rows"):
+    """Writes the period that begins this number of minutes after midnight of 2026-01-05."""
+    place = pathlib.Path("data", f"ts={name_of(minute)}")
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "part-0.tfrecord").write_bytes(content)
+    (place / "_SUCCESS").touch()
+    return place
+
+
+def name_of(minute):
+    moment = datetime.datetime(2026, 1, 5) + datetime.timedelta(minutes=minute)
+    return f"{moment:%Y-%m-%dT%H-%M}"
+
+
+def of_minutes(as_of="2026-01-05", before=None, **changes):
+    found = choose(
+        *[config(**{**MINUTES, **changes})] * 3, parser.load("spec.yaml"), FewFacts(),
+        as_of=as_of, before=before,
+    )  # fmt: skip
+    return found, [period.name for period in found.train], [p.name for p in found.evaluate]
+
+
+@pytest.mark.parametrize(
+    ("as_of", "changes", "train", "evaluate"),
+    [
+        ("2026-01-05", {}, [5, 10, 15], [20]),
+        ("2026-01-05T00-07", {}, [-10, -5, 0], [5]),
+        ("2026-01-04", {"window": "10m", "eval_window": "10m"}, [-20, -15], [-10, -5]),
+        ("2026-01-05T00", {"window": "1h", "window_max_age": "45m"}, [10, 15], [20]),
+    ],
+)
+def test_the_last_minutes_are_scored(minutes, as_of, changes, train, evaluate):
+    found, *names = of_minutes(as_of, **changes)
+    assert names == [[*map(name_of, train)], [*map(name_of, evaluate)]]
+    start = datetime.datetime(2026, 1, 5, tzinfo=datetime.timezone.utc)
+    assert found.evaluate[0].span == (
+        names[1][0],
+        start + datetime.timedelta(minutes=evaluate[0]),
+        start + datetime.timedelta(minutes=evaluate[0] + 5),
+    )
+    assert Window.model_validate_json(found.model_dump_json(exclude_unset=True)) == found
+
+
+def test_broken_late_and_rewritten_minutes(minutes):
+    (minutes / "data" / f"ts={name_of(15)}" / "_SUCCESS").unlink()
+    for minute in (-5, 0, 5):
+        shutil.rmtree(minutes / "data" / f"ts={name_of(minute)}")
+    bad = write_minutes(10).joinpath("part-1.tfrecord")
+    bad.write_bytes(b"bad")
+    before, train, _ = of_minutes(corrupt_data_policy="quarantine")
+    assert train == [name_of(-15), name_of(-10), name_of(10)]
+    assert before.left_out == {
+        f"{name_of(-5)} to {name_of(5)}": "the 3 periods do not exist",
+        name_of(15): "it is not complete: it has no _SUCCESS file",
+        str(bad): "it is damaged: record 0 at byte 0: no record",
+    }
+    write_minutes(15)
+    write_minutes(10, b"again")
+    again, train, _ = of_minutes(before=before, corrupt_data_policy="quarantine")
+    assert train == [name_of(-10), name_of(10), name_of(15)]
+    assert (again.late, again.rewritten) == ((name_of(15),), (name_of(10),))
+
+
+def test_shorter_periods_of_known_days_are_not_late(minutes):
+    old = PeriodData(name="2026-01-04", digest="old", rows=9, files=())
+    before = Window(
+        as_of="2026-01-05", train=(old,), left_out={},
+        evaluate=(old.model_copy(update={"name": "2026-01-05"}),),
+    )  # fmt: skip
+    assert of_minutes(before=before)[0].late == ()
+
+
+def test_a_window_of_an_earlier_version_can_be_read(tmp_path):
+    file = tmp_path / "window.json"
+    written = {
+        "as_of": "2026-01-06", "left_out": {}, "late": [], "rewritten": [], "digest": "d",
+        "train": [{"name": "2026-01-05", "digest": "a", "rows": 1, "files": [], "dropped": 0}],
+        "evaluate": [{"name": "2026-01-06", "digest": "b", "rows": 1, "files": []}],
+        "identity": "i", "seconds": 1.5,
+        "made_with": {"code": "", "versions": {}, "flags": [], "seed": 1},
+    }  # fmt: skip
+    file.write_text(json.dumps(written))
+    found = CycleWindow.load(str(file))
+    start = datetime.datetime(2026, 1, 6, tzinfo=datetime.timezone.utc)
+    assert found.evaluate[0].span[1:] == (start, start + datetime.timedelta(days=1))
+    assert found.as_json() == written

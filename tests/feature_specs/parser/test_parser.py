@@ -483,8 +483,8 @@ ignored: [s]
        `ignored`.
 labels: {y: {dtype: string, vocabulary: [a, b]}}
 retraining: {label_rate: {y: {min: 0.5, max: 0.25}}}
-    6: retraining.label_rate.y: min must not be greater than max, got min 0.5 and max 0.25. No day
-       would pass.
+    6: retraining.label_rate.y: min must not be greater than max, got min 0.5 and max 0.25. No
+       period would pass.
 labels: {y: {dtype: string, vocabulary: [a, b]}}
 retraining: {label_rate: {y: {min: 0.25}}}
     6: retraining.label_rate.y: label 'y' has words, which have no mean. Remove it.

@@ -71,7 +71,7 @@ def test_a_config_keeps_the_function_and_its_name(function, name):
             ({"mode": mode, **more}, f"--input_fn does not go with --mode={mode}, which reads "
              "files. Write the rows to files with ek.write_examples, and use --train_files.")
             for mode, more in {
-                "tune": {"search": "s.yaml", "eval_files": "e"}, "retrain": {"window_days": 1},
+                "tune": {"search": "s.yaml", "eval_files": "e"}, "retrain": {"window": "1d"},
                 "analyze": {}, "check_data": {},
             }.items()
         ),

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.no_tensorflow
 
 RETRAIN = {
     "mode": "retrain", "spec": "s", "model_dir": "m", "train_files": ("d/dt=*/*.tfrecord",),
-    "window_days": 5, "epochs": 1,
+    "window": "5d", "epochs": 1,
 }  # fmt: skip
 
 
@@ -20,8 +20,8 @@ RETRAIN = {
     ("changes", "problem"),
     [
         (
-            {"window_days": None},
-            "--window_days is missing. --mode=retrain needs the number of days to train on "
+            {"window": None},
+            "--window is missing. --mode=retrain needs the time to train on, such as 7d, "
             "unless you give --cycle.",
         ),
         (
@@ -30,12 +30,44 @@ RETRAIN = {
             "ends. Only --mode=train_and_evaluate with --train_files and --eval_files needs "
             "neither: it trains until --best_metric stops improving.",
         ),
-        ({"window_min_days": 6}, "--window_min_days: expected at most --window_days=5, got 6."),
+        ({"window_min": ("6d",)}, "--window_min: expected at most --window=5d, got 6d."),
+        (
+            {"window": "0d"},
+            "--window: expected minutes, hours or days such as 30m, 6h or 7d, got '0d'.",
+        ),
+        (
+            {"eval_window": "12h"},
+            "--eval_window: expected a multiple of 1d, the length of a period "
+            "(--period), got '12h'.",
+        ),
+        ({"window_min": ("1000",)}, "--window_min: expected at most --window=5d, got 1000."),
+        (
+            {"window_min": ("9row",)},
+            "--window_min: expected minutes, hours or days such as 30m, 6h "
+            "or 7d, got '9row', or records such as 1000rows.",
+        ),
+        (
+            {"window_min": ("1d", "2d")},
+            "--window_min: expected at most one number of periods and one of rows, got 1d,2d.",
+        ),
+        (
+            {"window_max_age": "1w"},
+            "--window_max_age: expected minutes, hours or days such as 30m, 6h or 7d, got '1w'.",
+        ),
+        (
+            {"period": "7m"},
+            "--period: expected a length that divides a day, such as 1d, 1h or 5m, got '7m'.",
+        ),
+        (
+            {"period": "5m", "train_files": ("d/ts=*/*",), "as_of": "13:30"},
+            "--as_of: expected a day such as 2026-01-31 or a time "
+            "such as 2026-01-31T13-30, got '13:30'.",
+        ),
         ({"as_of": "today"}, "--as_of: expected a day such as 2026-01-31, got 'today'."),
         (
             {"train_files": ("d/*",)},
             "--train_files, with --mode=retrain: 'd/*' has 0 parts dt=*, expected one, as in "
-            "data/dt=*/*.tfrecord. Each day replaces the star",
+            "data/dt=*/*.tfrecord. Each day replaces the star. For other periods, set --period",
         ),
         (
             {"warm_start_from": "x"},

@@ -1,9 +1,9 @@
-"""Stores what the analysis of a day's records found, so that later cycles do not read them again.
+"""Stores what the analysis of a period's records found, so that later cycles do not read them.
 
     summary = of(place, paths, is_as_it_was=...)    from its file, or from the records
-    keep(folder, places)                            removes the files of all other days
+    keep(folder, places)                            removes the files of all other periods
 
-A window shares most of its days with the window before, and summaries of days can be merged
+A window shares most of its periods with the window before, and their summaries can be merged
 (`RecordSummary.merge`). `facts` names the file of a summary after everything that decides it. The
 first line of the file is a hash of the rest, which is JSON, never pickle. If the rest has another
 hash, the records are read again.
@@ -72,7 +72,7 @@ def _read(place: str) -> Optional[bytes]:
         return None
     digest, _, content = stored.partition(b"\n")
     if digest != _digest(content):
-        _log.warning("%s is damaged, so the records of its day are read again", place)
+        _log.warning("%s is damaged, so the records of its period are read again", place)
         return None
     return content
 

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import day_summaries
+from estimator_kit.retraining import period_summaries
 from estimator_kit.retraining.facts import Facts
 from feature_specs.parser import parser
 from input_pipelines import own_code
@@ -40,7 +40,7 @@ def scanned(monkeypatch):
         calls.append(list(files))
         return real(files, **options)
 
-    monkeypatch.setattr(day_summaries.scan, "scan", counted)
+    monkeypatch.setattr(period_summaries.scan, "scan", counted)
     return calls
 
 
@@ -96,7 +96,7 @@ def test_nothing_is_stored_if_a_file_changes_meanwhile(tmp_path, document, days,
         writing.write_examples(days[0], make_rows(30, seed=9))
         return found
 
-    monkeypatch.setattr(day_summaries.scan, "scan", with_change)
+    monkeypatch.setattr(period_summaries.scan, "scan", with_change)
     assert facts.statistics(files).rows == 40
     assert stored(tmp_path) == []
 
@@ -114,7 +114,7 @@ def test_a_damaged_summary_is_read_again(tmp_path, document, days, scanned, capl
         assert place.read_bytes() == whole
     assert len(scanned) == 5
     assert caplog.messages == [
-        f"{place} is damaged, so the records of its day are read again"
+        f"{place} is damaged, so the records of its period are read again"
     ] * 4  # fmt: skip
 
 
