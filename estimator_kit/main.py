@@ -12,7 +12,6 @@ import logging
 import os
 import select
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import NoReturn, Optional
 
@@ -23,9 +22,7 @@ from estimator_kit.config.areas.program import TRAINING_MODES
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import config_from_flags, read_command_line
 from estimator_kit.distributed import launcher
-from estimator_kit.errors import NothingToDo, Refused
-from estimator_kit.observing import console
-from input_pipelines.errors import first_line
+from estimator_kit.observing import console, failures
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -40,7 +37,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return code
     except BrokenPipeError as error:
         if not _reader_is_gone():
-            return _report(error)
+            return failures.tell(error)
         # Python must not fail when it writes its buffer at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code
@@ -76,7 +73,7 @@ def _main(arguments: list[str]) -> int:
         raise
     except Exception as error:  # Only here do errors become exit statuses.
         console.finish()
-        return exit_codes.styled(_report(error), style)
+        return exit_codes.styled(failures.tell(error), style)
     except KeyboardInterrupt:
         console.finish()
         console.complain(exit_codes.MEANING[exit_codes.INTERRUPTED])
@@ -133,22 +130,3 @@ def load(mode: str) -> None:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def _report(error: Exception) -> int:
-    code = exit_codes.exit_code(error)
-    if code == exit_codes.BUG:
-        lines = traceback.format_exception(type(error), error, error.__traceback__)
-        console.complain("".join(lines).rstrip("\n"))
-    else:
-        kind = "nothing to do" if isinstance(error, NothingToDo) else "error"
-        kind = "refused" if isinstance(error, Refused) else kind
-        console.complain(f"{kind}: {_words(error)}")
-    return code
-
-
-def _words(error: Exception) -> str:
-    """The text of an error; for a TensorFlow error, without nodes and stacks."""
-    if not hasattr(error, "node_def"):
-        return str(error)
-    return first_line(error)

@@ -11,12 +11,12 @@ from estimator_kit.commands.services import Services
 from estimator_kit.config.modes import OfCycle, Retrain, Rollback
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import cycle, cycle_files, modes, notices, stages
+from estimator_kit.retraining import cycle, cycle_files, modes, notices, stages, watching
 from estimator_kit.retraining.cycle_report import Report
 
 
 def run(command: Union[Retrain, Rollback], tell: Callable[[str], None]) -> RunResult:
-    """Runs a cycle, trains an earlier one again, or makes an earlier version live.
+    """Runs a cycle or many, trains an earlier one again, or makes an earlier version live.
 
     It raises the errors of `retraining.cycle.run` and of `retraining.modes`.
     """
@@ -24,6 +24,8 @@ def run(command: Union[Retrain, Rollback], tell: Callable[[str], None]) -> RunRe
         tell(_roll_back(command))
     elif command.retraining.cycle is not None:
         tell(modes.reproduce(command.run, OfCycle.of(command.retraining)))
+    elif command.retraining.watch:
+        watching.watch(lambda: _retrain(command, tell), lambda: cycle.look(command))
     else:
         return _retrain(command, tell)
     return RunResult(mode=command.program.mode)

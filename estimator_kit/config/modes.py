@@ -357,7 +357,7 @@ class Export(Exporting):
 
 
 _OF_CYCLES = (
-    "period as_of window eval_window window_min window_max_age force "
+    "period as_of window eval_window window_min window_max_age watch force "
     "keep_cycles keep_versions stage_limits webhook_url_file"
 )
 

@@ -23,7 +23,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from estimator_kit import exit_codes
 from estimator_kit.config.areas.retraining import stage_limits
@@ -50,7 +50,13 @@ from estimator_kit.retraining.retention import Cleaned
 from estimator_kit.retraining.stage_limits import Limits, stoppable
 from estimator_kit.retraining.training_stage import Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
-from estimator_kit.retraining.window import CycleWindow, Window, choose, compared
+from estimator_kit.retraining.window import (
+    CycleWindow,
+    Window,
+    choose,
+    compared,
+    complete_periods,
+)
 from feature_specs.embeddings import pretrained_files
 from feature_specs.files import file_systems, owners
 from feature_specs.meaning import CYCLE
@@ -85,6 +91,13 @@ def run(command: Retrain, *, clock: Callable[[], float] = time.time) -> tuple[Ru
         stoppable() as limits,
     ):
         return _Command(command, spec, lock, limits, clock).run()
+
+
+def look(command: Retrain, *, clock: Callable[[], float] = time.time) -> Any:
+    """What changes when a cycle could choose another window: which periods are complete."""
+    retraining = command.retraining
+    as_of = retraining.as_of or _now(retraining.periods, clock())
+    return complete_periods(command.data, retraining, as_of=as_of)
 
 
 class _Command:

@@ -29,7 +29,7 @@ from estimator_kit.retraining import facts as data_facts
 from estimator_kit.retraining.cycle_files import StageFile
 from estimator_kit.retraining.facts import Facts, FileFacts, label_rate_problem
 from feature_specs.errors import counted
-from feature_specs.files import copies, documents
+from feature_specs.files import copies, documents, file_systems
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import population
 from input_pipelines.errors import DataError
@@ -152,11 +152,7 @@ def choose(
     periods = retraining.periods
     newest = periods.newest(as_of)
     existing = _existing(data.train_files, periods)
-    in_time = [period for period in existing.values() if period.start <= newest.start]
-    if retraining.window_max_age is not None:
-        oldest = periods.before(newest, all_periods.duration(retraining.window_max_age))
-        in_time = [period for period in in_time if period.start >= oldest]
-    in_time.sort(key=lambda period: period.start, reverse=True)
+    in_time = _in_time(existing, retraining, newest)
     for_evaluation = retraining.eval_count
     wanted = retraining.train_count + for_evaluation
     left_out: dict[str, str] = {}
@@ -176,6 +172,45 @@ def choose(
     window = Window(as_of=newest.name, train=train, evaluate=evaluate, left_out=left_out)
     _check_size(retraining, window)
     return compared(window, before)
+
+
+def complete_periods(
+    data: Data, retraining: OnPeriods, *, as_of: str
+) -> tuple[tuple[str, tuple[Optional[tuple[int, int]], ...]], ...]:
+    """The newest periods, twice as many as a window has, and the stamps of their `_SUCCESS` files.
+
+    It lists folders and reads nothing, so a file that changes later under the same `_SUCCESS` is
+    not noticed.
+    """
+    periods = retraining.periods
+    existing = _existing(data.train_files, periods)
+    in_time = _in_time(existing, retraining, periods.newest(as_of))
+    patterns = dict.fromkeys([*data.train_files, *data.judging_files])
+    return tuple(
+        (period.name, tuple(_success(periods.folder(p, period.name)) for p in patterns))
+        for period in in_time[: 2 * (retraining.train_count + retraining.eval_count)]
+    )
+
+
+def _success(folder: str) -> Optional[tuple[int, int]]:
+    """The stamp of the `_SUCCESS` file of a folder; None without one."""
+    path = os.path.join(folder, "_SUCCESS")
+    if not copies.exists(path):
+        return None
+    size, changed = file_systems.stamp(path) if os.path.exists(path) else (0, 0)
+    return size, changed
+
+
+def _in_time(
+    existing: Mapping[str, Period], retraining: OnPeriods, newest: Period
+) -> list[Period]:
+    """The periods that may be in a window, the newest ones first."""
+    periods = retraining.periods
+    in_time = [period for period in existing.values() if period.start <= newest.start]
+    if retraining.window_max_age is not None:
+        oldest = periods.before(newest, all_periods.duration(retraining.window_max_age))
+        in_time = [period for period in in_time if period.start >= oldest]
+    return sorted(in_time, key=lambda period: period.start, reverse=True)
 
 
 def compared(window: Window, before: Optional[Window]) -> Window:

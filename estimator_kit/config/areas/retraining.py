@@ -77,6 +77,12 @@ class Retraining(Settings):
         named=True,
         in_store=InStore.FOLDER,
     )
+    watch: bool = setting(
+        False,
+        "Stay, and run a cycle as soon as a new period is complete, instead of a clock that starts "
+        "the command. A cycle that is refused or fails does not end the program; SIGTERM does.",
+        changes="nothing",
+    )
     force: bool = setting(
         False,
         "Run a cycle even if the window, the spec, the code and the flags are the same as in "
@@ -161,7 +167,19 @@ def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> 
                 f"--{field}: expected a local or mounted folder, got {path!r}. Retraining needs "
                 "locks and atomic renames, which other file systems do not have."
             )
-    if program.mode != "retrain" or retraining.cycle is not None:
+    if program.mode != "retrain":
+        return lines
+    if retraining.watch:
+        lines += [
+            f"--watch and --{name} do not go together. {why}"
+            for name, why in {
+                "cycle": "An earlier cycle is trained again once. Remove --watch.",
+                "as_of": "With a fixed end, no new period ever comes. Remove --as_of.",
+                "force": "It would repeat the last cycle. Remove --force.",
+            }.items()
+            if getattr(retraining, name)
+        ]
+    if retraining.cycle is not None:
         return lines
     lines += _period_problems(retraining, data)
     if retraining.keep_versions < 2:

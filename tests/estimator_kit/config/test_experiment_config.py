@@ -372,7 +372,7 @@ def test_defaults():
         "listen_on_all_interfaces": False, "backup_workers": 0, "mirrored_devices": None,
         "partition_mib": None,
         "period": "1d", "as_of": None, "window": None, "eval_window": None, "window_min": (),
-        "window_max_age": None, "serving_dir": None, "force": False,
+        "window_max_age": None, "serving_dir": None, "watch": False, "force": False,
         "keep_cycles": 7, "keep_versions": 3, "stage_limits": (),
         "webhook_url_file": None, "tracking": None,
         "prometheus_file": None,
