@@ -51,8 +51,8 @@ COMPARED = {
     "estimator_kit.retraining.lineage:identity": {
         "estimator_kit.retraining.cycle:_folder": "window.identity == identity",
     },
-    "estimator_kit.retraining.window:_day": {
-        "estimator_kit.retraining.window:_changes": "old.get(name, now[name]) != now[name]",
+    "estimator_kit.retraining.window:_period_data": {
+        "estimator_kit.retraining.window:_changes": "digests.get(p.name, p.digest) != p.digest",
     },
     "estimator_kit.scoring.export:_digest": {
         "feature_specs.files.jobs:check": "getattr(before, name) != getattr(plan, name)",

@@ -376,6 +376,6 @@ def _changes(window: Window, before: Optional[Window]) -> tuple[tuple[str, ...],
         return starts[0] < span.start <= starts[-1] and before_it.end <= span.start
 
     return (
-        tuple(each.name for each in now if is_late(each.span)),
-        tuple(each.name for each in now if digests.get(each.name, each.digest) != each.digest),
+        tuple(p.name for p in now if is_late(p.span)),
+        tuple(p.name for p in now if digests.get(p.name, p.digest) != p.digest),
     )
