@@ -13,8 +13,9 @@ is trained on them. A line for each period has the AUC of these answers.
 With `--faults`, the watch also meets: a period with a damaged file, one that comes three periods
 late, a second watch, and `kill -9` in a training and in a gate. `--small_disk` is a folder on a
 small file system, such as a tmpfs of 1 GiB, on which all files are; there the disk is also full
-during a cycle. At the end the program checks that versions only grew, that no two cycles had the same
-window, and that each complete period was in a window. Time is simulated only in the names of periods: no cycle waits for a clock.
+during a cycle. At the end the program checks that versions only grew, that no two cycles had the
+same window, and that each complete period was in a window. Time is simulated only in the names of
+periods: no cycle waits for a clock.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class World:
         (folder / "spec.json").write_text(json.dumps(spec()))
         self.flags = [
             f"--spec={folder}/spec.json", f"--train_files={folder}/data/ts=*/*.tfrecord",
-            "--period=5m", f"--window={5 * WINDOW}m", "--window_min=100rows", f"--model_dir={folder}/runs", f"--serving_dir={folder}/live",
+            "--period=5m", f"--window={5 * WINDOW}m", "--window_min=100rows",
+            f"--model_dir={folder}/runs", f"--serving_dir={folder}/live",
             "--model=wide_deep", "--batch_size=64", "--epochs=2", "--min_count=2", "--report=off",
             "--keep_cycles=3", "--keep_versions=3", "--corrupt_data_policy=quarantine",
             "--model_params=hidden_units=[16]", "--model_params=learning_rate=0.1",

@@ -1,6 +1,6 @@
 """How an error is told to people: one message, and a traceback only for a bug.
 
-    status = failures.tell(error)       # On standard error, in the form that `console` uses.
+status = failures.tell(error)       # On standard error, in the form that `console` uses.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ This module only decides when a cycle begins. It reads no records, and changes n
 The first cycle begins at once. The next one begins when `look` differs from what it was before the
 last cycle began, so a period that is complete meanwhile is not missed, and a cycle that failed
 because of its data, or was refused, is not repeated with the same data. After an error that time
-may mend, such as a full disk or another start at work, the cycle is tried again after a minute, then
-two, and so on up to ten. An error in the flags, the spec or the packages ends the watch. All errors
-are told as the command tells them.
+may mend, such as a full disk or another start at work, the cycle is tried again after a minute,
+then two, and so on up to ten. An error in the flags, the spec or the packages ends the watch. All
+errors are told as the command tells them.
 
 SIGTERM and Ctrl-C end the watch: while it waits, at once and without an error, and in a cycle as
 they end a cycle.
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, Optional
 
@@ -33,14 +34,15 @@ from estimator_kit.observing import failures
 
 _log = logging.getLogger("estimator_kit")
 
-# Seconds between two looks. A look lists folders.
+# Seconds between two looks, or this many times what a look takes. A look lists folders.
 LOOK_SECS = 5.0
+_TIMES_A_LOOK = 20
 # Seconds until a cycle is tried again after an error that time may mend: the first, and the most.
 _AGAIN_SECS, _MOST_SECS = 60.0, 600.0
 
 
 def watch(
-    cycle: Callable[[], None],
+    cycle: Callable[[], object],
     look: Callable[[], Any],
     *,
     wait: Callable[[Signalled, float], bool] = Signalled.wait,
@@ -61,7 +63,9 @@ def watch(
     waited, last_words = 0.0, ""
     with until_signalled() as ended:
         while not ended.is_set():
+            begun = time.monotonic()
             now = _looked(look)
+            pause = max(LOOK_SECS, _TIMES_A_LOOK * (time.monotonic() - begun))
             if now is not None and now != seen:
                 seen, runs, again = now, True, 0.0
             if runs or (again and waited >= again):
@@ -73,9 +77,9 @@ def watch(
                 )
                 again = min(_MOST_SECS, again + _AGAIN_SECS) if is_temporary else 0.0
                 continue
-            if wait(ended, LOOK_SECS):
+            if wait(ended, pause):
                 break
-            waited += LOOK_SECS
+            waited += pause
     _log.info("the watch has ended")
 
 
@@ -88,7 +92,7 @@ def _looked(look: Callable[[], Any]) -> Optional[Any]:
         return None
 
 
-def _run(cycle: Callable[[], None], last_words: str) -> Optional[Exception]:
+def _run(cycle: Callable[[], object], last_words: str) -> Optional[Exception]:
     """Runs a cycle. Returns its error, after it was told, unless it ends the watch."""
     try:
         cycle()

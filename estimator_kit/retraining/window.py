@@ -201,9 +201,7 @@ def _success(folder: str) -> Optional[tuple[int, int]]:
     return size, changed
 
 
-def _in_time(
-    existing: Mapping[str, Period], retraining: OnPeriods, newest: Period
-) -> list[Period]:
+def _in_time(existing: Mapping[str, Period], retraining: OnPeriods, newest: Period) -> list[Period]:
     """The periods that may be in a window, the newest ones first."""
     periods = retraining.periods
     in_time = [period for period in existing.values() if period.start <= newest.start]

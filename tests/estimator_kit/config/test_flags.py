@@ -276,6 +276,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --validate_rows=0
         --warm_start_mode=weights_and_stats
         --warm_start_vars=.*/weights$
+        --nowatch
         --xla=off
         """)
 
