@@ -129,7 +129,9 @@ class World:
         return sorted(self.folder.glob("runs/cycles/*"))
 
     def ended(self) -> list[Path]:
-        return [cycle for cycle in self.cycles if (cycle / "done.json").exists()]
+        """The cycles that ran to their end."""
+        found = [cycle for cycle in self.cycles if (cycle / "done.json").exists()]
+        return [c for c in found if '"abandoned"' not in (c / "done.json").read_text()]
 
     def windows(self) -> list[dict[str, Any]]:
         paths = (cycle / "window.json" for cycle in self.ended())
@@ -280,6 +282,8 @@ def checked(world: World, periods: list[Rows], faults: dict[int, str]) -> dict[s
     versions = [version for version in promoted if version is not None]
     return {
         "cycles": len(windows),
+        "abandoned": len(world.cycles) - len(windows),
+        "went_on": (world.folder / "watch.log").read_text().count("goes on where it stopped"),
         "promoted": len(versions),
         "versions_grow": versions == sorted(set(versions)),
         "no_window_twice": len(contents) == len(set(contents)),

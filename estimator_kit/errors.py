@@ -16,6 +16,7 @@ __all__ = [
     "LossError",
     "NothingToDo",
     "Refused",
+    "RollBack",
     "SessionLost",
     "Stopped",
     "TimedOut",
@@ -44,6 +45,10 @@ class UnsupportedTensorFlowError(RuntimeError):
 
 class Refused(Exception):
     """A candidate did not pass the gate. The candidate is kept, and the live model stays live."""
+
+
+class RollBack(Exception):
+    """The live version breaks a condition of the spec that says `roll_back`; it stays live."""
 
 
 class TimedOut(Exception):

@@ -23,6 +23,7 @@ from estimator_kit.errors import (
     LossError,
     NothingToDo,
     Refused,
+    RollBack,
     Stopped,
     TimedOut,
     UnsupportedTensorFlowError,
@@ -37,6 +38,7 @@ BAD_DATA = 65
 BUG = 70
 EXPORT_REFUSED = 73
 TEMPORARY = 75
+ROLL_BACK = 76
 REFUSED = 77
 NOTHING_TO_DO = 99
 INTERRUPTED = 130
@@ -54,6 +56,8 @@ MEANING = {
     "answers otherwise than the input pipeline and the model; a new one gets no version's name",
     TEMPORARY: "temporary (unavailable, aborted, out of memory or disk, another start at work in "
     "the same folder, or, in --mode=retrain, a stage over its time); try again",
+    ROLL_BACK: "roll back: in --mode=monitor, the live version breaks a condition that says so. It "
+    "stays live, without --rollback or because no earlier version may replace it",
     REFUSED: "refused: the candidate of --mode=retrain did not pass the gate; the live model stays",
     NOTHING_TO_DO: "nothing to do: already trained, converted or predicted to the end, or "
     "retrained on the same data; nothing was touched",
@@ -105,6 +109,8 @@ def exit_code(error: BaseException) -> int:
         return EXPORT_REFUSED
     if isinstance(error, Refused):
         return REFUSED
+    if isinstance(error, RollBack):
+        return ROLL_BACK
     if isinstance(error, (Locked, TimedOut)):
         return TEMPORARY
     if isinstance(error, NothingToDo):

@@ -23,6 +23,7 @@ from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS, EmbeddingTable
 from feature_specs.label import Label
 from feature_specs.parser.parser import VERSION
+from feature_specs.sections.monitoring import Monitoring
 from feature_specs.sections.records import Drift, Filter, Tables
 from feature_specs.sections.retraining import Retraining
 
@@ -71,6 +72,7 @@ def json_schema() -> dict[str, Any]:
         Drift,
         Filter,
         Retraining,
+        Monitoring,
         Tables,
     ]
     references, definitions = models_json_schema([(model, "validation") for model in models])
@@ -107,6 +109,7 @@ def json_schema() -> dict[str, Any]:
             "drift": place[Drift],
             "filter": {"type": "array", "items": place[Filter]},
             "retraining": place[Retraining],
+            "monitoring": place[Monitoring],
             "tables": place[Tables],
         },
         "$defs": definitions["$defs"],

@@ -25,12 +25,13 @@ from feature_specs.heads.base import LabelPart
 from feature_specs.kinds import Column, EmbeddingTable
 from feature_specs.label import Label
 from feature_specs.meaning import ASPECTS
+from feature_specs.sections.monitoring import NO_MONITORING, Monitoring
 from feature_specs.sections.records import NO_DRIFT, NO_TABLES, Condition, Drift, Filter, Tables
 from feature_specs.sections.retraining import NO_RETRAINING, Retraining
 
 # The sections whose values `meaning` finds: what a training reads, and what others read.
 OF_TRAINING = ("features", "columns", "groups", "labels", "objectives", "filter")
-SECTIONS = (*OF_TRAINING, "drift", "retraining", "tables")
+SECTIONS = (*OF_TRAINING, "drift", "retraining", "monitoring", "tables")
 
 Kind = TypeVar("Kind", bound=Column)
 
@@ -51,6 +52,7 @@ class FeatureSpec:
       filter: the conditions that a row must meet to be used in training and scoring. A row must
         meet all of them.
       retraining: what a cycle of --mode=retrain checks, and when it promotes its model.
+      monitoring: how logged requests get labels, and when a live model is too bad.
       tables: the format of the CSV files that the records are made from.
       directory: the folder that relative file paths start from.
       source: the file of the spec, for messages.
@@ -69,6 +71,7 @@ class FeatureSpec:
     drift: Drift = NO_DRIFT
     filter: tuple[Filter, ...] = ()
     retraining: Retraining = NO_RETRAINING
+    monitoring: Monitoring = NO_MONITORING
     tables: Tables = NO_TABLES
     directory: pathlib.Path = pathlib.Path(".")
     source: str = "<dict>"
@@ -279,7 +282,7 @@ class FeatureSpec:
             elif section == "groups" and wanted & {"values", "weights"}:
                 values.update({f"groups.{name}": [*group] for name, group in self.groups.items()})
                 values["raw"] = list(self.raw)
-            elif section in ("drift", "retraining", "tables"):
+            elif section in ("drift", "retraining", "monitoring", "tables"):
                 for field, value in getattr(self, section).counted(wanted).items():
                     values[f"{section}.{field}"] = value
         return values
@@ -321,6 +324,8 @@ class FeatureSpec:
             document["filter"] = [entry.as_dict() for entry in self.filter]
         if self.retraining != NO_RETRAINING:
             document["retraining"] = self.retraining.model_dump(mode="json", exclude_defaults=True)
+        if self.monitoring != NO_MONITORING:
+            document["monitoring"] = self.monitoring.model_dump(mode="json", exclude_defaults=True)
         if self.tables != NO_TABLES:
             document["tables"] = self.tables.model_dump(mode="json", exclude_none=True)
         return document

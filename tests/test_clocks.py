@@ -20,6 +20,7 @@ FOLDERS = ("estimator_kit", "input_pipelines", "feature_specs", "tools", "benchm
 
 # Modules that read the clock of the system, and what for.
 DATES = {
+    "estimator_kit/commands/monitor.py": "which periods are over",
     "estimator_kit/commands/services.py": "when a run ended, for Prometheus",
     "estimator_kit/exporters/saved_model.py": "the number of a version",
     "estimator_kit/observing/console.py": "the date of a line of the log",

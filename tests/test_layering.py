@@ -36,7 +36,8 @@ ORDER = {
         "errors",
     ),
     "estimator_kit": (
-        "main", "commands", "retraining", "tuning", "scoring", "serving", "client", "distributed",
+        "main", "commands", "monitoring", "retraining", "tuning", "scoring", "serving", "client",
+        "distributed",
         "training", "observing", "exporters", "checkpoints", "models", "model", "optimizers",
         "embeddings", "result", "config", "tf_estimator", "compat",
         "tensorflow_errors", "exit_codes", "errors",

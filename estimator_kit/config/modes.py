@@ -25,6 +25,7 @@ from estimator_kit.config.areas.conversion import Conversion
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.exports import Exports
 from estimator_kit.config.areas.looking import Looking
+from estimator_kit.config.areas.monitoring import Monitoring
 from estimator_kit.config.areas.prediction import Prediction
 from estimator_kit.config.areas.program import Mode, Program
 from estimator_kit.config.areas.reading import Reading
@@ -477,6 +478,23 @@ class Rollback(Command):
     retraining: ToVersion
 
 
+class Monitor(Command):
+    purpose = "retrain"
+    help = "measure what live versions answered, with late labels; roll back a bad one"
+    needs = {"spec": (), "model_dir": (), "request_logs": ()}
+    refuses = {
+        "threads processes deterministic": "",
+        f"cycle to {_OF_CYCLES}": "Remove the flag; it is for other modes of retraining.",
+        "summary_steps histograms profile tracking": "Monitoring writes monitor.html and, with "
+        "--prometheus_file, metrics. Remove the flag.",
+    }
+
+    run: InFolder
+    watching: Watching
+    retraining: Retraining  # For --serving_dir.
+    monitoring: Monitoring
+
+
 class Validate(Command):
     purpose = "look"
     help = "check flags and spec, and rows if you ask for it, before anything runs"
@@ -503,6 +521,7 @@ class Validate(Command):
     analysis: Analysis
     conversion: Conversion
     retraining: Retraining
+    monitoring: Monitoring
 
 
 MODES: Mapping[str, type[Command]] = {
@@ -524,6 +543,7 @@ MODES: Mapping[str, type[Command]] = {
     "serve": Serve,
     "retrain": Retrain,
     "rollback": Rollback,
+    "monitor": Monitor,
 }
 
 if {*MODES} != {*get_args(Mode)}:
@@ -536,6 +556,7 @@ _MEANING = {
     "serving_models": "names and folders of versions, such as ads=runs/ads/export/best",
     "window": "the time to train on, such as 7d",
     "search": "a YAML file with what to search",
+    "request_logs": "the request logs of the server",
     "to": "the version to make live again",
 }
 

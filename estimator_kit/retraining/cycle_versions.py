@@ -3,6 +3,7 @@
     begin(folder, serving)      writes `publishing.json`, and returns a token for `Serving.publish`
     find(folder, serving)       the version that the cycle went live as, or None
     owner(version, serving, cycles)     the cycle that made the model of a version, or None
+    rolled_back(serving)                the versions that monitoring rolled back
 
 A cycle may die after the rename that makes its model live, and before the file that records it. A
 user may also have rolled back since. The version of a cycle has the random token of
@@ -15,7 +16,7 @@ version is above all numbers that there were. This module does not change what i
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from estimator_kit.retraining.cycle_files import CycleFile, CycleFolder, StageFile
@@ -45,7 +46,7 @@ def begin(folder: CycleFolder, serving: Serving) -> Optional[str]:
     """
     publishing = folder.load(Publishing)
     if publishing is None:
-        numbers = [version.number for version in _all(serving)]
+        numbers = [version.number for version in versions(serving)]
         publishing = Publishing(above=max(numbers, default=0), token=uuid.uuid4().hex)
         folder.save(publishing)
     return publishing.token
@@ -56,7 +57,7 @@ def find(folder: CycleFolder, serving: Serving) -> Optional[Version]:
     publishing = folder.load(Publishing)
     if publishing is None:
         return None
-    for version in _all(serving):
+    for version in versions(serving):
         is_own = version.cycle == folder.name and version.rollback_of is None
         if is_own and version.number > publishing.above and version.token == publishing.token:
             return version
@@ -70,7 +71,7 @@ def owner(
 
     After a rollback, it is the cycle that made the version that was copied.
     """
-    numbered = {each.number: each for each in _all(serving)}
+    numbered = {each.number: each for each in versions(serving)}
     while version is not None and version.rollback_of is not None:
         version = numbered.get(version.rollback_of)
     for cycle in cycles:
@@ -80,7 +81,36 @@ def owner(
     return None
 
 
-def _all(serving: Serving) -> list[Version]:
+def rolled_back(serving: Serving) -> dict[int, Version]:
+    """The versions that monitoring rolled back, each with the version that replaced it.
+
+    A copy of such a version has its number here, too. A version that a person made live again with
+    `--mode=rollback` is not among them any more.
+    """
+    numbered = {each.number: each for each in versions(serving)}
+    roots = {number: _root(number, numbered) for number in numbered}
+    bad: dict[int, Version] = {}
+    for number, version in sorted(numbered.items()):
+        if version.rejected is not None:
+            bad[roots.get(version.rejected, version.rejected)] = version
+        elif version.rollback_of is not None:
+            bad.pop(roots[number], None)
+    return {number: bad[root] for number, root in roots.items() if root in bad}
+
+
+def _root(number: int, numbered: Mapping[int, Version]) -> int:
+    """The version of which this one is a copy, directly or through others; or itself."""
+    seen = set()
+    while number in numbered and number not in seen:
+        seen.add(number)
+        source = numbered[number].rollback_of
+        if source is None:
+            break
+        number = source
+    return number
+
+
+def versions(serving: Serving) -> list[Version]:
     """The existing versions, and the removed ones."""
     existing = serving.versions()
     numbers = {version.number for version in existing}

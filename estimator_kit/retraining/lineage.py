@@ -64,12 +64,29 @@ class By(documents.Part):
     pid: int
 
 
+class RolledBack(documents.Part):
+    """What monitoring did with the model of a cycle.
+
+    Attributes:
+      version: the version that it rolled back.
+      by: the version that replaced it.
+      at: when, in seconds since 1970.
+      reason: the conditions that were broken.
+    """
+
+    version: int
+    by: int
+    at: Optional[float] = None
+    reason: Optional[str] = None
+
+
 class Lineage(CycleFile):
     """What a cycle's model was made from.
 
     Attributes:
       global_step, metrics: of the training.
       compared, passed: the metrics of the gate, and its verdict.
+      rolled_back: see `RolledBack`; None if the model was never rolled back.
     """
 
     NAME = "lineage.json"
@@ -89,6 +106,7 @@ class Lineage(CycleFile):
     version: Optional[int] = None
     seconds: dict[str, float] = Field({})
     by: Optional[By] = None
+    rolled_back: Optional[RolledBack] = None
 
 
 def verdict_digest(config: AllSettings, spec: FeatureSpec) -> str:

@@ -54,7 +54,7 @@ def roll_back(run: InFolder, retraining: ToVersion) -> str:
                 "version."
             )
         published = serving.publish(
-            version.path, cycle=version.cycle, verify=_loads, rollback_of=version.number
+            version.path, cycle=version.cycle, verify=loads, rollback_of=version.number
         )
     whose = f" of cycle {version.cycle}" if version.cycle is not None else ""
     return (
@@ -63,7 +63,8 @@ def roll_back(run: InFolder, retraining: ToVersion) -> str:
     )
 
 
-def _loads(path: str) -> None:
+def loads(path: str) -> None:
+    """Checks that a SavedModel is whole, and loads. Raises ExportError or ConfigError."""
     kept_files.check_export(path)
     with tensorflow_errors.as_export_error(f"{path} does not load"):
         signatures = tf.saved_model.load(path).signatures

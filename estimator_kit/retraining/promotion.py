@@ -58,6 +58,8 @@ class VersionMark(documents.Document):
       parent: the version that was live before it.
       token: what identifies it for its cycle; see `cycle_versions`.
       at: when it was published, in seconds since 1970; None if that is not known.
+      rejected: the version that monitoring rolled back with this one.
+      reason: why it did.
     """
 
     cycle: Optional[str] = None
@@ -65,6 +67,8 @@ class VersionMark(documents.Document):
     parent: Optional[int] = None
     token: Optional[str] = None
     at: Optional[float] = Field(None, ge=0, lt=_YEAR_10000)
+    rejected: Optional[int] = None
+    reason: Optional[str] = None
 
 
 class PastVersion(VersionMark):
@@ -95,7 +99,11 @@ class Version(VersionMark):
 
 
 def _fields(mark: VersionMark) -> dict[str, Any]:
-    return {name: getattr(mark, name) for name in VersionMark.model_fields}
+    """The fields of a mark. Only a rollback by monitoring has the last two."""
+    names = [*VersionMark.model_fields]
+    if mark.rejected is None:
+        names = [name for name in names if name not in ("rejected", "reason")]
+    return {name: getattr(mark, name) for name in names}
 
 
 class Serving:
@@ -153,6 +161,8 @@ class Serving:
         cycle: Optional[str],
         verify: Verify,
         rollback_of: Optional[int] = None,
+        rejected: Optional[int] = None,
+        reason: Optional[str] = None,
         token: Optional[str] = None,
         check_live: Callable[[Optional[Version]], None] = lambda live: None,
     ) -> Version:
@@ -164,6 +174,7 @@ class Serving:
           verify: raises an error if the answers of the staged model are wrong. Then nothing goes
             live.
           rollback_of: for a rollback, the version of which this is a copy.
+          rejected, reason: for a rollback by monitoring, the version that it replaces, and why.
           token: what identifies the version for its cycle; see `cycle_versions`.
           check_live: takes the live version, or None, and raises an error if the model must not
             replace it. Until the model is live, no other process changes that version.
@@ -185,6 +196,8 @@ class Serving:
                 token=token,
                 at=time.time(),
             )
+            if rejected is not None:
+                mark = mark.model_copy(update={"rejected": rejected, "reason": reason})
             number = self._publish(export, mark, verify)
             self._record_versions()
             return self.version(number)

@@ -167,12 +167,19 @@ def _owner(cycle: Cycle, live: Optional[Version]) -> Optional[CycleFolder]:
 
 def _start(cycle: Cycle) -> Start:
     live = cycle.serving.live
+    cycles = cycle_files.cycles(cycle.command.run.model_dir)
+    rejected = {
+        cycle_versions.owner(version, cycle.serving, cycles)
+        for version in cycle_versions.versions(cycle.serving)
+        if version.number in cycle_versions.rolled_back(cycle.serving)
+    }
     return training_stage.choose_start(
         cycle.spec,
         live=live,
         owner=_owner(cycle, live),
         last=cycle.last,
-        cycles=cycle_files.cycles(cycle.command.run.model_dir),
+        cycles=cycles,
+        rolled_back={each.name for each in rejected if each is not None},
     )
 
 

@@ -11,6 +11,7 @@ import collections
 import logging
 import math
 import os
+from collections.abc import Collection
 from typing import Any, Optional
 
 import pydantic
@@ -95,6 +96,7 @@ def choose_start(
     owner: Optional[CycleFolder],
     last: Optional[CycleFolder],
     cycles: list[CycleFolder],
+    rolled_back: Collection[str] = (),
 ) -> Start:
     """Chooses the start that the spec asks for, or the next best one that exists.
 
@@ -104,6 +106,7 @@ def choose_start(
       owner: the cycle that made its model, if it is one of `cycles`.
       last: the last cycle that ran to its end, or None.
       cycles: all cycles.
+      rolled_back: the names of cycles whose model monitoring rolled back.
     """
     section = spec.retraining
     if section.warm_start == "none":
@@ -114,10 +117,13 @@ def choose_start(
         return Start(kind="scratch", reason=reason)
     reason = ""
     if section.warm_start == "last":
-        checkpoint = _checkpoint(last) if last is not None else None
+        is_bad = last is not None and last.name in rolled_back
+        checkpoint = _checkpoint(last) if last is not None and not is_bad else None
         if last is not None and checkpoint is not None:
             return Start(kind="last", source=checkpoint, cycle=last.name)
         gone = f"the training of cycle {last.name} was removed" if last is not None else ""
+        if last is not None and is_bad:
+            gone = f"monitoring rolled back the model of cycle {last.name}"
         reason = f"not from the last cycle: {gone or 'no cycle has ended yet'}"
     if live is None:
         return Start(kind="scratch", reason="no model is live yet")

@@ -73,7 +73,7 @@ def parse(
 
     Args:
       document: the sections `features`, `embedding_tables`, `columns`, `groups`, `labels`,
-        `objectives`, `raw`, `ignored`, `drift`, `filter`, `retraining` and `tables`.
+        `objectives`, `raw`, `ignored`, `drift`, `filter`, `retraining`, `monitoring` and `tables`.
       directory: the folder that the paths of vocabulary and statistics files start from.
       source: the name of the document in error messages.
 
@@ -151,6 +151,7 @@ class _Parser:
             validation.check_drift,
             validation.check_filter,
             validation.check_retraining,
+            validation.check_monitoring,
         )
         problems += itertools.chain.from_iterable(check(spec) for check in checks)
         self._stop_on(problems)

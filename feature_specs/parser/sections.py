@@ -33,6 +33,7 @@ from feature_specs.kinds import COLUMN_KINDS, Embedding, EmbeddingTable, Growing
 from feature_specs.kinds.growing import OPTIONS
 from feature_specs.label import Label
 from feature_specs.parser.statistics_references import StatisticsReferences
+from feature_specs.sections.monitoring import Monitoring
 from feature_specs.sections.records import Drift, Filter, Measures, Tables
 from feature_specs.sections.retraining import Retraining
 
@@ -401,5 +402,6 @@ SECTIONS = {
     "drift": Section(_drift),
     "filter": Section(_filter),
     "retraining": Section(_entry_of(Retraining)),
+    "monitoring": Section(_entry_of(Monitoring)),
     "tables": Section(_entry_of(Tables)),
 }

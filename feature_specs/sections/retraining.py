@@ -130,6 +130,9 @@ def _allowed_loss(value: Any) -> Any:
     return value
 
 
+AllowedLoss = Annotated[Union[float, str, None], pydantic.BeforeValidator(_allowed_loss)]
+
+
 class Condition(Entry):
     """One condition of the gate. Set `min`, `max` or `max_loss`."""
 
@@ -144,7 +147,7 @@ class Condition(Entry):
     max: Optional[FiniteFloat] = Field(
         None, description="The largest allowed metric of the candidate."
     )
-    max_loss: Annotated[Union[float, str, None], pydantic.BeforeValidator(_allowed_loss)] = Field(
+    max_loss: AllowedLoss = Field(
         None,
         description="How much worse than the live model the candidate may be: in the unit of the "
         "metric, or as a percentage of the live model's metric, such as `5%`.",

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from feature_specs.errors import Path, Problem, did_you_mean, nearest, unknown
+from feature_specs.kinds import Identity, Vocabulary
+from feature_specs.sections.monitoring import OF_FEATURES, OF_OBJECTIVES, OF_REQUESTS
 from feature_specs.sections.retraining import GATE_METRICS, MODEL_METRICS, Condition
 from feature_specs.spec import FeatureSpec
 
@@ -144,6 +146,53 @@ def check_retraining(spec: FeatureSpec) -> Problems:
         if condition.slice is not None:
             yield from _check_feature(spec, (*place, "slice"), condition.slice)
         yield from _check_metric(spec, (*place, "metric"), condition)
+
+
+def check_monitoring(spec: FeatureSpec) -> Problems:
+    """All names exist, and logs have the metrics of the conditions."""
+    section = spec.monitoring
+    if section.key is not None:
+        yield from _check_feature(spec, ("monitoring", "key"), section.key)
+    for name in section.no_label_means:
+        path: Path = ("monitoring", "no_label_means", name)
+        label = spec.labels.get(name)
+        if label is None:
+            yield unknown(path, name, "the name of a label", list(spec.labels))
+        elif label.dtype == "string" or not label.single:
+            yield Problem(path, f"label {name!r} is not one number. Remove it.")
+        elif label.dtype == "int64" and not section.no_label_means[name].is_integer():
+            yield Problem(path, f"label {name!r} is int64, expected a whole number")
+    if section.intervals.group_by is not None:
+        place: Path = ("monitoring", "intervals", "group_by")
+        yield from _check_feature(spec, place, section.intervals.group_by)
+    for i, condition in enumerate(section.conditions):
+        place = ("monitoring", "conditions", i)
+        if condition.slice is not None:
+            yield from _check_feature(spec, (*place, "slice"), condition.slice)
+        if condition.of_rows and section.key is None:
+            message = "needs labels. Add key and label_delay to the section monitoring."
+            yield Problem((*place, "metric"), message)
+        yield from _check_logged_metric(spec, (*place, "metric"), condition)
+
+
+def _check_logged_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Problems:
+    kind = condition.metric.partition("/")[0]
+    if kind in GATE_METRICS:
+        yield from _check_metric(spec, path, condition)
+        return
+    measured = [feature for feature in spec.features if feature not in spec.ignored]
+    known = [*spec.of_kind(Vocabulary).values(), *spec.of_kind(Identity).values()]
+    scored = [name for name, entry in spec.objectives.items() if entry.judged]
+    choices = [
+        *(f"{kind}/{key}" for kind in OF_FEATURES if kind != "unknown" for key in measured),
+        *(f"unknown/{key}" for key in dict.fromkeys(c.source for c in known)),
+        *(f"{kind}/{key}" for kind in OF_OBJECTIVES for key in scored),
+        *OF_REQUESTS,
+    ]
+    if condition.metric not in choices:
+        metrics = [f"{k.name}/{key}" for key in scored for k in spec.objectives[key].judged_by]
+        hint = did_you_mean(condition.metric, [*choices, *metrics])
+        yield Problem(path, f"got {condition.metric!r}, expected a metric of logs{hint}")
 
 
 def _check_feature(spec: FeatureSpec, path: Path, name: str) -> Problems:

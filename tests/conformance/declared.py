@@ -19,6 +19,7 @@ from feature_specs.feature import Feature
 from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.label import Label
+from feature_specs.sections.monitoring import Monitoring
 from feature_specs.sections.records import Drift, Filter, Tables
 from feature_specs.sections.retraining import Retraining
 from tests.conformance.observed import example, sequence_example
@@ -26,7 +27,7 @@ from tests.conformance.table import HEAD_CASES, losses_of_head
 
 ENTRIES: Mapping[str, type[Declared]] = {
     "feature": Feature, "label": Label, **COLUMN_KINDS, **HEADS, "filter": Filter, "drift": Drift,
-    "retraining": Retraining, "tables": Tables,
+    "retraining": Retraining, "monitoring": Monitoring, "tables": Tables,
 }  # fmt: skip
 
 # A name with a 2 is the twin of the name without it: another feature or column of the same form.
@@ -120,6 +121,7 @@ START: dict[str, dict[str, Any]] = {
     "filter": {"feature": "age", "min": 3},
     "drift": {},
     "retraining": {},
+    "monitoring": {},
     "tables": {},
 }
 _GROUP = {
@@ -190,6 +192,8 @@ def side(kind: str, **changes: Any) -> Side:
         document["filter"] = [entry]
     elif entry:
         document[kind] = entry
+    if kind == "monitoring":
+        document["groups"]["wide"] = ["word"]
     if kind == "tables":
         document["groups"]["wide"] = ["word", "tag"]
     rows = [{**row, "y": i % 3} for i, row in enumerate(ROWS)]
@@ -406,6 +410,12 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "retraining.warm_start_epochs": [({}, {"warm_start_epochs": 2})],
     "retraining.full_every": [({}, {"full_every": 7})],
     "retraining.gate": [({}, {"gate": {"conditions": [{"metric": "size_mib", "max": 9.0}]}})],
+    "monitoring.key": [({}, {"key": "city", "label_delay": "1h"})],
+    "monitoring.label_delay": [_both({"key": "city", "label_delay": "1h"}, label_delay="1d")],
+    "monitoring.no_label_means": [_both({"key": "city", "label_delay": "1h"},
+                                        no_label_means={"y": 0.0})],
+    "monitoring.intervals": [({}, {"intervals": {"samples": 50}})],
+    "monitoring.conditions": [({}, {"conditions": [{"metric": "requests", "min": 9.0}]})],
     "tables.csv_columns": [_both({"_rows": b"1,2\n", "csv_columns": ["price", "y"]},
                                  csv_columns=["y", "price"])],
     "tables.csv_delimiter": [_tables(b"y,price;y\n1,5;2\n", csv_delimiter=";")],

@@ -101,7 +101,7 @@ def compare(before, after, compared, aspects, missing, what):
 
 def observable(kind):
     """The aspects that can be compared here. No model reads the sections after the objectives."""
-    sections = kind in ("drift", "retraining", "tables")
+    sections = kind in ("drift", "retraining", "monitoring", "tables")
     return WAY[:3] if sections else (*WAY, *ENDS)
 
 
@@ -114,7 +114,7 @@ def changed(before, after):
             old, new = dict(enumerate(old)), dict(enumerate(new))
         for name in {*old, *new}:
             found += differing(old.get(name), new.get(name))
-    for section in ("drift", "retraining", "tables"):
+    for section in ("drift", "retraining", "monitoring", "tables"):
         found += differing(getattr(before, section), getattr(after, section))
     if before.groups != after.groups:
         found.append((frozenset({"values", "weights"}), False))

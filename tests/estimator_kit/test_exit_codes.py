@@ -16,6 +16,7 @@ from estimator_kit.errors import (
     LossError,
     NothingToDo,
     Refused,
+    RollBack,
     Stopped,
     TimedOut,
     UnsupportedTensorFlowError,
@@ -48,6 +49,7 @@ def tensorflow_error(name):
         (Locked("x"), 75),
         (TimedOut("x"), 75),
         (Refused("x"), 77),
+        (RollBack("x"), 76),
         (Stopped("x"), 143),
         (MemoryError(), 75),
         (OSError(errno.ENOSPC, "x"), 75),
@@ -83,7 +85,7 @@ def test_every_status_has_its_meaning():
         value for name, value in vars(exit_codes).items() if name.isupper() and name[0] != "_"
         if isinstance(value, int)
     }  # fmt: skip
-    assert constants == {0, 2, 65, 70, 73, 75, 77, 99, 130, 143} == set(exit_codes.MEANING)
+    assert constants == {0, 2, 65, 70, 73, 75, 76, 77, 99, 130, 143} == set(exit_codes.MEANING)
     assert all(exit_codes.MEANING.values())
 
 

@@ -23,6 +23,7 @@ from feature_specs.json_schema import json_schema
 from feature_specs.kinds import COLUMN_KINDS, EmbeddingTable
 from feature_specs.label import Label
 from feature_specs.parser.parser import VERSION
+from feature_specs.sections.monitoring import Monitoring
 from feature_specs.sections.records import Drift, Filter, Tables
 from feature_specs.sections.retraining import Retraining
 from feature_specs.spec import FeatureSpec
@@ -48,6 +49,7 @@ SECTIONS: dict[str, Model] = {
     "filter": Filter,
     "drift": Drift,
     "retraining": Retraining,
+    "monitoring": Monitoring,
     "tables": Tables,
 }
 

@@ -12,6 +12,7 @@ from estimator_kit.config.areas.conversion import Conversion
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.exports import Exports
 from estimator_kit.config.areas.looking import Looking
+from estimator_kit.config.areas.monitoring import Monitoring
 from estimator_kit.config.areas.prediction import Prediction
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.reading import Reading
@@ -46,12 +47,14 @@ AREAS: tuple[type[Settings], ...] = (
     Analysis,
     Conversion,
     Retraining,
+    Monitoring,
     Cluster,
 )
 
 
 class AllSettings(
     Cluster,
+    Monitoring,
     Retraining,
     Conversion,
     Analysis,

@@ -251,8 +251,10 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --model_params=bias=true
         --model_params=rate=0.1
         --model_params=units=[8, 4]
+        --monitor_period=1d
         --period=1d
         --report=on
+        --norollback
         --seed=1
         --serving_batch_rows=128
         --serving_grpc_port=8500
@@ -365,6 +367,7 @@ def test_resolved_flags_of_every_mode(tmp_path):
         schema |= {"data_service": "grpc://h:1"} if mode == "data_service" else {}
         schema |= {"serving_models": ("a=b",), "serving_config_dir": "d"} if "serv" in mode else {}
         schema |= {"to": 3} if mode == "rollback" else {}
+        schema |= {"request_logs": ("l", "k")} if mode == "monitor" else {}
         days = ("dt=*/t",) if mode == "retrain" else ("t",)
         schema |= {"window": "5d"} if mode == "retrain" else {}
         config = ExperimentConfig(

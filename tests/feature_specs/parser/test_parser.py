@@ -39,7 +39,7 @@ featurs: {}
     6: featurs: unknown section. Did you mean 'features'?
 extra: 1
     6: extra: unknown section. Use one of: features, embedding_tables, columns, groups, labels,
-       objectives, raw, ignored, drift, filter, retraining, tables.
+       objectives, raw, ignored, drift, filter, retraining, monitoring, tables.
 features -
     1: the top level: the section 'features' is missing. Add it.
 columns -

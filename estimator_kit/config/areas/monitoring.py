@@ -1,0 +1,111 @@
+"""What `monitor` reads: request logs, labels that come later, and the periods.
+
+Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import ClassVar, Optional
+
+from estimator_kit.config.areas.base import InStore, Settings, setting
+from estimator_kit.config.areas.program import Program
+from feature_specs.sections.monitoring import seconds_of
+
+DAY = 86_400
+
+
+class Monitoring(Settings):
+    """What `monitor` reads: request logs, labels that come later, and the periods."""
+
+    heading: ClassVar[str] = "Monitoring"
+
+    request_logs: tuple[str, ...] = setting(
+        (),
+        "Request logs of the server: TFRecord files of tensorflow.serving.PredictionLog, as "
+        "TensorFlow Serving writes them. Patterns of files, or folders, of which all files with "
+        "tfrecord in their name are read. Separate them by commas.",
+        changes="nothing",
+        in_store=InStore.FILES,
+    )
+    label_files: tuple[str, ...] = setting(
+        (),
+        "TFRecord files of tf.train.Examples with labels that came later, each with the key of "
+        "the section monitoring of the spec. Patterns, with commas between them.",
+        changes="nothing",
+        in_store=InStore.FILES,
+    )
+    request_time: Optional[str] = setting(
+        None,
+        "A feature of requests with the time in seconds since 1970, for logs without a "
+        "timestamp. Without both, the time in the name of a log file counts, such as "
+        "requests-20260105T133000Z-1-0.tfrecord.",
+        changes="nothing",
+    )
+    request_model: Optional[str] = setting(
+        None,
+        "The name of the model at the server, if the logs have requests to several models.",
+        changes="nothing",
+    )
+    monitor_period: str = setting(
+        "1d",
+        "The length of a period in UTC: a divisor of a day, such as 5m, 1h or 1d.",
+        changes="nothing",
+    )
+    monitor_until: Optional[str] = setting(
+        None,
+        "The time in UTC, such as 2026-01-31T13:30Z, at which periods are over and labels are due; "
+        "by default now.",
+        changes="nothing",
+    )
+    rollback: bool = setting(
+        False,
+        "If the live version breaks a condition of the spec that says roll_back, make the version "
+        "before it live again. Without the flag, the command only ends with status 76.",
+        changes="nothing",
+    )
+
+
+def problems(monitoring: Monitoring, program: Program) -> list[str]:
+    """What is wrong with the settings of monitoring."""
+    if program.mode != "monitor":
+        return []
+    lines = []
+    try:
+        period_seconds(monitoring.monitor_period)
+    except ValueError as error:
+        lines.append(f"--monitor_period: {error}.")
+    if monitoring.monitor_until is not None:
+        try:
+            seconds_of_time(monitoring.monitor_until)
+        except ValueError as error:
+            lines.append(f"--monitor_until: {error}.")
+    return lines
+
+
+def period_seconds(text: str) -> int:
+    """The seconds of a period such as 1d, 1h or 5m.
+
+    Raises:
+      ValueError: the text is not a duration, or a day is not a multiple of it.
+    """
+    seconds = seconds_of(text)
+    if not 60 <= seconds <= DAY or DAY % seconds:
+        raise ValueError(f"got {text!r}, expected a divisor of a day from 1m to 1d, such as 1h")
+    return seconds
+
+
+def seconds_of_time(text: str) -> int:
+    """The seconds since 1970 of a time in UTC, such as 2026-01-05 or 2026-01-05T13:30Z.
+
+    Raises:
+      ValueError: the text is not a time, or is of another zone than UTC.
+    """
+    expected = f"expected a time in UTC such as 2026-01-31 or 2026-01-31T13:30Z, got {text!r}"
+    try:
+        at = datetime.datetime.fromisoformat(text[:-1] if text.endswith("Z") else text)
+    except ValueError as error:
+        raise ValueError(expected) from error
+    if at.tzinfo is not None:
+        raise ValueError(expected)
+    return int(at.replace(tzinfo=datetime.timezone.utc).timestamp())
