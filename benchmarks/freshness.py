@@ -153,10 +153,13 @@ class Watched:
         )  # fmt: skip
 
     def facts(self) -> tuple[int, int]:
-        """Its memory in MiB, and its open files."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        """The memory of its worker in MiB, and the worker's open files."""
+        own = self.process.pid
+        children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
+        worker = children[0] if children else own
+        status = Path(f"/proc/{worker}/status").read_text()
         (rss,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
-        return int(rss.split()[1]) // 1024, len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return int(rss.split()[1]) // 1024, len(os.listdir(f"/proc/{worker}/fd"))
 
     def close(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)

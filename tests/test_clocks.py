@@ -28,7 +28,10 @@ DATES = {
     "estimator_kit/observing/tracking.py": "the date of a metric",
     "estimator_kit/retraining/cycle.py": "the day of a cycle, when it ended",
     "estimator_kit/retraining/promotion.py": "when a version was published",
+    "estimator_kit/serving/log_files.py": "the name of a log",
+    "estimator_kit/serving/request_log.py": "when a request was answered",
     "estimator_kit/training/hooks/stop.py": "the date of an event",
+    "feature_specs/files/caches.py": "compared with the time of a file",
     "feature_specs/files/owners.py": "a heartbeat that other machines read",
     "feature_specs/files/versions.py": "the age of a folder without a lock",
     "feature_specs/files/copies.py": "compared with the time of a file",
@@ -37,7 +40,11 @@ DATES = {
 }
 
 # The only ones that subtract: the time of a file is of the clock of the system, too.
-SUBTRACT = {"feature_specs/files/copies.py", "input_pipelines/row_cache/folder.py"}
+SUBTRACT = {
+    "feature_specs/files/caches.py",
+    "feature_specs/files/copies.py",
+    "input_pipelines/row_cache/folder.py",
+}
 
 # Modules without such a text are not parsed.
 CLOCK = re.compile(

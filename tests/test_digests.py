@@ -99,6 +99,7 @@ COMPARED = {
 # The function that makes a digest, and what the digest names. With other content, it is another
 # name, so there is nothing to compare.
 NAMES_OF = {
+    "estimator_kit.commands.in_tables:_digest": "a folder with the records of tables",
     "estimator_kit.observing.tracking:_key": "a model directory, for the tracking service",
     "estimator_kit.retraining.facts:_place": "the file of facts about data",
     "estimator_kit.retraining.window:content": "a part of `identity`",

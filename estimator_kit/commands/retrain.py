@@ -11,8 +11,19 @@ from estimator_kit.commands.services import Services
 from estimator_kit.config.modes import OfCycle, Retrain, Rollback
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import cycle, cycle_files, modes, notices, stages, watching
+from estimator_kit.retraining import (
+    cycle,
+    cycle_files,
+    modes,
+    notices,
+    stages,
+    watch_workers,
+    watching,
+)
 from estimator_kit.retraining.cycle_report import Report
+
+# The first cycle of a process takes about a second longer; each leaves about 1 MiB of memory.
+_CYCLES_OF_A_WORKER = 20
 
 
 def run(command: Union[Retrain, Rollback], tell: Callable[[str], None]) -> RunResult:
@@ -25,10 +36,23 @@ def run(command: Union[Retrain, Rollback], tell: Callable[[str], None]) -> RunRe
     elif command.retraining.cycle is not None:
         tell(modes.reproduce(command.run, OfCycle.of(command.retraining)))
     elif command.retraining.watch:
-        watching.watch(lambda: _retrain(command, tell), lambda: cycle.look(command))
+        _watch(command, tell)
     else:
         return _retrain(command, tell)
     return RunResult(mode=command.program.mode)
+
+
+def _watch(command: Retrain, tell: Callable[[str], None]) -> None:
+    """Cycles until a signal comes."""
+
+    def work() -> bool:
+        return watching.watch(
+            lambda: _retrain(command, tell),
+            lambda: cycle.look(command),
+            most=_CYCLES_OF_A_WORKER,
+        )
+
+    watch_workers.in_workers(work)
 
 
 def _roll_back(command: Rollback) -> str:

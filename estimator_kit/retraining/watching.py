@@ -1,4 +1,4 @@
-"""`retrain --watch`: runs a cycle as soon as a new period is complete, in one process.
+"""`retrain --watch`: runs a cycle as soon as a new period is complete.
 
     watch(cycle, look)
 
@@ -11,7 +11,7 @@ last cycle began, so a period that is complete meanwhile is not missed, and a cy
 because of its data, or was refused, is not repeated with the same data. After an error that time
 may mend, such as a full disk or another start at work, the cycle is tried again after a minute,
 then two, and so on up to ten. An error in the flags, the spec or the packages ends the watch. All
-errors are told as the command tells them.
+errors are told as the command tells them. `watch_workers` has the processes.
 
 SIGTERM and Ctrl-C end the watch: while it waits, at once and without an error, and in a cycle as
 they end a cycle.
@@ -45,14 +45,19 @@ def watch(
     cycle: Callable[[], object],
     look: Callable[[], Any],
     *,
+    most: Optional[int] = None,
     wait: Callable[[Signalled, float], bool] = Signalled.wait,
-) -> None:
+) -> bool:
     """Runs cycles until a signal comes.
 
     Args:
       cycle: runs one cycle.
       look: what the data are now, as a value that can be compared.
+      most: the most cycles.
       wait: waits some seconds; returns whether a signal has come.
+
+    Returns:
+      Whether `most` cycles have run, and no signal has come.
 
     Raises:
       Stopped: a signal came in a cycle.
@@ -60,16 +65,18 @@ def watch(
     """
     seen: Any = None
     runs, again = True, 0.0
-    waited, last_words = 0.0, ""
+    waited, last_words, count = 0.0, "", 0
     with until_signalled() as ended:
         while not ended.is_set():
+            if count == most:
+                return True
             begun = time.monotonic()
             now = _looked(look)
             pause = max(LOOK_SECS, _TIMES_A_LOOK * (time.monotonic() - begun))
             if now is not None and now != seen:
                 seen, runs, again = now, True, 0.0
             if runs or (again and waited >= again):
-                runs, waited = False, 0.0
+                runs, waited, count = False, 0.0, count + 1
                 problem = _run(cycle, last_words)
                 last_words = str(problem) if problem is not None else ""
                 is_temporary = (
@@ -81,6 +88,7 @@ def watch(
                 break
             waited += pause
     _log.info("the watch has ended")
+    return False
 
 
 def _looked(look: Callable[[], Any]) -> Optional[Any]:

@@ -19,6 +19,7 @@ LOCAL = {
     "data_service_dir": "the dispatcher's own files",
     "input_cache_dir": "a cache on a near disk",
     "prometheus_file": "another program of this machine reads it",
+    "serving_log_dir": "files that the server of this machine appends to",
     "serving_config_dir": "the server of this machine reads it",
     "webhook_url_file": "a secret",
 }
@@ -28,7 +29,8 @@ def test_each_setting_that_names_a_path_says_whether_it_may_be_in_a_store():
     named = {
         name
         for name in AllSettings.model_fields
-        if re.search("_(dir|file|files|from)$", name) or name in ("spec", "train_mix", "baseline")
+        if re.search("_(dir|file|files|from|logs)$", name)
+        or name in ("spec", "train_mix", "baseline")
     }
     declared = {name for name in AllSettings.model_fields if in_store_of(AllSettings, name)}
     assert declared == named - {*LOCAL}

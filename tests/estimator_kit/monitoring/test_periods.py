@@ -9,6 +9,8 @@ import pytest
 
 from estimator_kit.monitoring.periods import Periods
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 @pytest.mark.parametrize(
     ("length", "time", "name"),

@@ -89,7 +89,7 @@ objectives + y/z: {head: binary}
 # --- Features
 features + c: string
     1: features.c: got 'string', expected a mapping of dtype, shape, default, required,
-       feature_list, row_lengths, decode
+       feature_list, row_lengths, decode, private
 features + c: {dtype: strin}
     1: features.c.dtype: got 'strin', expected 'float32', 'int64' or 'string'. Did you mean
        'string'?

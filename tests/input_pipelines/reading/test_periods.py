@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from input_pipelines.reading import periods
 from input_pipelines.reading.periods import Periods, duration
 
+pytestmark = pytest.mark.no_tensorflow
+
 UTC = datetime.timezone.utc
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 ZONES = (
