@@ -122,15 +122,14 @@ def speeds(names: list[str], arguments: argparse.Namespace) -> dict[str, float]:
 
 def learning(side: str, paths: list[str], held_out: list[str]) -> Iterator[float]:
     """The AUC of the held-out rows after each shard."""
-    serialized = tf.data.TFRecordDataset(held_out)
     label = tf.io.FixedLenFeature([], tf.int64)
     labels = np.array([tf.io.parse_single_example(row, {"click": label})["click"].numpy()
-                       for row in serialized])  # fmt: skip
-    for scores in _scores(side, paths, held_out, serialized):
+                       for row in tf.data.TFRecordDataset(held_out)])  # fmt: skip
+    for scores in _scores(side, paths, held_out):
         yield wdl_data.auc(scores, labels)
 
 
-def _scores(side: str, paths: list[str], held_out: list[str], serialized) -> Iterator[np.ndarray]:
+def _scores(side: str, paths: list[str], held_out: list[str]) -> Iterator[np.ndarray]:
     """The logits of the held-out rows after each shard."""
     if side.startswith("keras"):
         import wdl_keras
@@ -142,7 +141,11 @@ def _scores(side: str, paths: list[str], held_out: list[str], serialized) -> Ite
     parse = ek.make_parse_example_spec(wdl_data.spec())
     rows = ek.eval_input_fn(wdl_data.spec(), held_out, batch_size=4096)
     if side not in OURS:
-        rows = lambda: serialized.batch(4096).map(lambda r: tf.io.parse_example(r, parse))  # noqa: E731
+        rows = lambda: (  # noqa: E731
+            tf.data.TFRecordDataset(held_out)
+            .batch(4096)
+            .map(lambda records: tf.io.parse_example(records, parse))
+        )
     with tempfile.TemporaryDirectory() as folder:
         model = estimator(side, folder, checkpoints=True)
         for path in paths:
