@@ -76,7 +76,7 @@ def estimator(side: str, folder: str, *, checkpoints: bool = False):
         return tf.compat.v1.estimator.DNNLinearCombinedClassifier(
             model_dir=folder, linear_feature_columns=wide, dnn_feature_columns=deep,
             dnn_hidden_units=UNITS, config=config, **both,
-            # The mean, as all other sides have. With the sum, its default, it learns at other rates.
+            # The mean, as all other sides have; its default, the sum, learns at other rates.
             loss_reduction=tf.compat.v1.losses.Reduction.SUM_OVER_BATCH_SIZE,
         )  # fmt: skip
     from deepctr.estimator.models.wdl import WDLEstimator
