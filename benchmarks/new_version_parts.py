@@ -1,21 +1,27 @@
 """Parts of new_version.py that run in their own processes: loading a version, and a delta.
 
     python benchmarks/new_version_parts.py load EXPORT REQUESTS.npz
+    python benchmarks/new_version_parts.py beside EXPORT REQUESTS.npz OTHER_EXPORT
     python benchmarks/new_version_parts.py delta EXPORT REQUESTS.npz DELTA.npz
 
-`load` loads an export as the server does, and sends it one request. `delta` loads it, reads changed
+`load` loads an export as the server does, and sends it one request. `beside` loads the other export
+while a thread asks the first one: how long an answer takes at most, and how long another thread
+of Python waits at most (for the interpreter's lock, or for a core). `delta` loads it, reads changed
 rows from DELTA.npz (`ids_<n>` and `rows_<n>` of each table) and writes them into the tables of the
 loaded session. Each prints one JSON line. The kit has no such delta; this only measures its cost.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import hashlib
 import io
 import json
 import os
 import pathlib
 import sys
+import threading
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -28,6 +34,7 @@ from estimator_kit.serving.loaded_model import LoadedModel
 OUTPUT = "click/logistic"
 WIDTH = 16  # Floats in a row of a table.
 REPEATS, WARM_UP = 300, 20
+PAUSE_SECS, IDLE_SECS = 0.01, 5.0
 
 
 def memory_mib(name: str) -> int:
@@ -85,6 +92,45 @@ def load(export: str, requests: str) -> dict[str, float]:
     }
 
 
+def beside(export: str, requests: str, other: str) -> dict[str, float]:
+    records, model = records_of(requests), LoadedModel(export, 1)
+    answer(model, records)
+    result: dict[str, float] = {}
+    for when in ("idle", "loading"):
+        over, longest = threading.Event(), {"answer": 0.0, "python": 0.0}
+        works = {"answer": lambda: answer(model, records), "python": lambda: None}
+
+        def repeat(name: str, over=over, longest=longest, works=works) -> None:
+            while not over.is_set():
+                start = time.perf_counter()
+                over.wait(PAUSE_SECS)
+                works[name]()
+                longest[name] = max(longest[name], time.perf_counter() - start - PAUSE_SECS)
+
+        threads = [threading.Thread(target=repeat, args=(name,)) for name in works]
+        for thread in threads:
+            thread.start()
+        start = time.perf_counter()
+        if when == "loading":
+            loaded = LoadedModel(other, 2)
+        else:
+            time.sleep(IDLE_SECS)
+        result[f"{when}_secs"] = time.perf_counter() - start
+        over.set()
+        for thread in threads:
+            thread.join()
+        result |= {f"{when}_longest_{name}_secs": value for name, value in longest.items()}
+    result["both_mib"] = memory_mib("VmRSS")
+    loaded.close()
+    result["closed_mib"] = memory_mib("VmRSS")
+    del loaded
+    gc.collect()
+    result["collected_mib"] = memory_mib("VmRSS")
+    ctypes.CDLL(None).malloc_trim(0)
+    result["trimmed_mib"] = memory_mib("VmRSS")
+    return result
+
+
 def delta(export: str, requests: str, path: str) -> dict[str, float]:
     records, model = records_of(requests), LoadedModel(export, 1)
     before = quantiles_ms(model, records)
@@ -128,7 +174,7 @@ def delta(export: str, requests: str, path: str) -> dict[str, float]:
 
 def main() -> None:
     part, *arguments = sys.argv[1:]
-    print(json.dumps({"load": load, "delta": delta}[part](*arguments)))
+    print(json.dumps({"load": load, "beside": beside, "delta": delta}[part](*arguments)))
 
 
 if __name__ == "__main__":
