@@ -1,12 +1,12 @@
 """Measures what a new version with large tables costs the kit's server, and what a delta would.
 
     python benchmarks/new_version.py [--gib 1] [--rounds 3] [--rate 50] \\
-        [--only read,load,beside,delta,serve] [--folder FOLDER]
+        [--only read,load,next_to,delta,serve] [--folder FOLDER]
 
 The model has four embedding tables of 16 floats a row, 1 GiB together, and a DNN of 256-128-64
 units. It is trained for one step. The second version has other numbers in 2 % of the rows of each
 table. `read` reads the file of the variables and does nothing with it. `load` loads a version: with
-TensorFlow's C++ loader, and as the server does. `beside` loads it while another version answers in
+TensorFlow's C++ loader, and as the server does. `next_to` loads it while another version answers in
 the same process. `delta` reads the changed rows and writes them into a loaded version; the kit has
 no such update. `serve` starts `--mode=serve` and one client that
 sends requests of 16 Examples at a steady rate, and publishes the other version with a rename, in
@@ -319,7 +319,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rate", type=float, default=50.0, help="requests a second")
     parser.add_argument("--seconds", type=float, default=20.0, help="of load after a rename")
-    parser.add_argument("--only", default="read,load,beside,delta,serve")
+    parser.add_argument("--only", default="read,load,next_to,delta,serve")
     parser.add_argument("--folder", default="", help="keeps the two versions for later runs")
     options = parser.parse_args()
     parts = options.only.split(",")
@@ -333,9 +333,9 @@ def main() -> None:
             "read: the variables": ("read", lambda: {"read_secs": read(version)}),
             "load: C++": ("load", lambda: c_load(version, requests)),
             "load: server's": ("load", lambda: in_process(program, "load", version, requests)),
-            "beside": (
-                "beside",
-                lambda: in_process(program, "beside", folder / "first", requests, version),
+            "next_to": (
+                "next_to",
+                lambda: in_process(program, "next_to", folder / "first", requests, version),
             ),
         }
         for name, (part, measure) in measures.items():

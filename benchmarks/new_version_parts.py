@@ -1,11 +1,11 @@
 """Parts of new_version.py that run in their own processes: loading a version, and a delta.
 
     python benchmarks/new_version_parts.py load EXPORT REQUESTS.npz
-    python benchmarks/new_version_parts.py beside EXPORT REQUESTS.npz OTHER_EXPORT
+    python benchmarks/new_version_parts.py next_to EXPORT REQUESTS.npz OTHER_EXPORT
     python benchmarks/new_version_parts.py delta EXPORT REQUESTS.npz DELTA.npz
 
-`load` loads an export as the server does, and sends it one request. `beside` loads the other export
-while a thread asks the first one: how long an answer takes at most, and how long another thread
+`load` loads an export as the server does, and sends it one request. `next_to` loads the other
+export while a thread asks the first one: how long an answer takes at most, and how long another thread
 of Python waits at most (for the interpreter's lock, or for a core). `delta` loads it, reads changed
 rows from DELTA.npz (`ids_<n>` and `rows_<n>` of each table) and writes them into the tables of the
 loaded session. Each prints one JSON line. The kit has no such delta; this only measures its cost.
@@ -92,7 +92,7 @@ def load(export: str, requests: str) -> dict[str, float]:
     }
 
 
-def beside(export: str, requests: str, other: str) -> dict[str, float]:
+def next_to(export: str, requests: str, other: str) -> dict[str, float]:
     records, model = records_of(requests), LoadedModel(export, 1)
     answer(model, records)
     result: dict[str, float] = {}
@@ -174,7 +174,7 @@ def delta(export: str, requests: str, path: str) -> dict[str, float]:
 
 def main() -> None:
     part, *arguments = sys.argv[1:]
-    print(json.dumps({"load": load, "beside": beside, "delta": delta}[part](*arguments)))
+    print(json.dumps({"load": load, "next_to": next_to, "delta": delta}[part](*arguments)))
 
 
 if __name__ == "__main__":
