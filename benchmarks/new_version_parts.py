@@ -8,7 +8,8 @@
 export while a thread asks the first one: how long an answer takes at most, and how long another
 thread of Python waits at most (for the interpreter's lock, or for a core). `delta` loads it, reads
 changed rows from DELTA.npz (`ids_<n>` and `rows_<n>` of each table) and writes them into the
-tables of the loaded session. Each prints one JSON line. The kit has no such delta; this only measures its cost.
+tables of the loaded session. Each prints one JSON line. The kit has no such delta; this only
+measures its cost.
 """
 
 from __future__ import annotations
