@@ -35,7 +35,7 @@ from estimator_kit.observing import failures
 _log = logging.getLogger("estimator_kit")
 
 # Seconds between two looks, or this many times what a look takes. A look lists folders.
-LOOK_SECS = 5.0
+LOOK_SECS = 1.0
 _TIMES_A_LOOK = 20
 # Seconds until a cycle is tried again after an error that time may mend: the first, and the most.
 _AGAIN_SECS, _MOST_SECS = 60.0, 600.0
