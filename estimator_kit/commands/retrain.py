@@ -1,4 +1,4 @@
-"""`--mode=retrain` and `rollback`: scheduled retraining."""
+"""`--mode=retrain`, `rollback` and `promote`: scheduled retraining."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Optional, Union
 
 from estimator_kit.commands.services import Services
-from estimator_kit.config.modes import OfCycle, Retrain, Rollback
+from estimator_kit.config.modes import OfCycle, Promote, Retrain, Rollback
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import (
+    canaries,
     cycle,
     cycle_files,
     modes,
@@ -27,12 +28,12 @@ _CYCLES_OF_A_WORKER = 20
 
 
 def run(command: Union[Retrain, Rollback], tell: Callable[[str], None]) -> RunResult:
-    """Runs a cycle or many, trains an earlier one again, or makes an earlier version live.
+    """Runs a cycle or many, trains an earlier one again, or makes another version live.
 
     It raises the errors of `retraining.cycle.run` and of `retraining.modes`.
     """
     if isinstance(command, Rollback):
-        tell(_roll_back(command))
+        tell(_make_live(command))
     elif command.retraining.cycle is not None:
         tell(modes.reproduce(command.run, OfCycle.of(command.retraining)))
     elif command.retraining.watch:
@@ -55,10 +56,11 @@ def _watch(command: Retrain, tell: Callable[[str], None]) -> None:
     watch_workers.in_workers(work)
 
 
-def _roll_back(command: Rollback) -> str:
-    """A rollback. It also brings an existing history page up to date."""
+def _make_live(command: Rollback) -> str:
+    """A rollback, or the promotion of a canary. It also updates an existing history page."""
     services = Services(command.program, command.run, command.watching)
-    text = modes.roll_back(command.run, command.retraining)
+    make_live = canaries.promote if isinstance(command, Promote) else modes.roll_back
+    text = make_live(command.run, command.retraining)
     live = stages.serving_of(command.run, command.retraining).live
     assert live is not None
     services.live(live.number, live.path)

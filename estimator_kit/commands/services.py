@@ -90,7 +90,7 @@ class Services:
             parameters={"cycle": cycle.name},
             at_end=candidate,
         )
-        if promoted.version is None or promoted.path is None:
+        if promoted.version is None or promoted.path is None or promoted.label is not None:
             return
         if began:
             self.live(promoted.version, promoted.path)

@@ -358,7 +358,7 @@ class Export(Exporting):
 
 
 _OF_CYCLES = (
-    "period as_of window eval_window window_min window_max_age watch force "
+    "period as_of window eval_window window_min window_max_age promote_as watch force "
     "keep_cycles keep_versions stage_limits webhook_url_file"
 )
 
@@ -452,13 +452,15 @@ class Retrain(Exporting):
         "has its own report.",
         "analysis_dir labels schema_file": "Use --mode=analyze.",
         "input_fn input_version": _NO_FUNCTION,
-        "to": "Use --mode=rollback.",
+        "to": "Use --mode=rollback or promote.",
+        "label_files monitor_period monitor_until rollback": "Use --mode=monitor.",
     }
 
     training: Training
     watching: Watching
     analysis: Analysis  # For --min_count of its vocabularies.
     retraining: OnPeriods
+    monitoring: Monitoring  # For the requests of its gate.
 
 
 class Rollback(Command):
@@ -476,6 +478,10 @@ class Rollback(Command):
     run: InFolder
     watching: Watching
     retraining: ToVersion
+
+
+class Promote(Rollback):
+    help = "make the canary --to live"
 
 
 class Monitor(Command):
@@ -543,6 +549,7 @@ MODES: Mapping[str, type[Command]] = {
     "serve": Serve,
     "retrain": Retrain,
     "rollback": Rollback,
+    "promote": Promote,
     "monitor": Monitor,
 }
 
@@ -557,7 +564,7 @@ _MEANING = {
     "window": "the time to train on, such as 7d",
     "search": "a YAML file with what to search",
     "request_logs": "the request logs of the server",
-    "to": "the version to make live again",
+    "to": "the version to make live",
 }
 
 

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.monitoring import answers
 from estimator_kit.monitoring.results import folder_of
 from estimator_kit.retraining import cycle_files, cycle_versions
 from estimator_kit.retraining.cycle_files import CycleFolder
@@ -29,6 +28,7 @@ from estimator_kit.retraining.facts import Facts, FileFacts
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.window import CycleWindow
+from estimator_kit.scoring import logged_answers
 from estimator_kit.scoring.eval_rows import EvalRows
 from feature_specs.errors import SpecError
 from feature_specs.files import file_systems
@@ -67,7 +67,7 @@ class Baseline:
 
 
 def summary_of_scores(scores: Mapping[str, NDArray[Any]]) -> Statistics:
-    """The statistics of scores as people read them (`answers.shown`), by objective."""
+    """The statistics of scores as people read them (`logged_answers.shown`), by objective."""
     summary = RecordSummary()
     rows = 0
     for name, values in scores.items():
@@ -94,7 +94,8 @@ class Baselines:
     def __init__(self, spec: FeatureSpec, model_dir: str, serving: Serving):
         self._spec, self._model_dir, self._serving = spec, model_dir, serving
         self._cycles = cycle_files.cycles(model_dir)
-        present = {version.number: version for version in serving.versions()}
+        existing = [*serving.versions(), *serving.canaries.versions()]
+        present = {version.number: version for version in existing}
         past = {e.version: serving.version(e.version, e) for e in serving.past()}
         self.versions: dict[int, Version] = {**past, **present}
         self._present = present
@@ -103,8 +104,8 @@ class Baselines:
 
     def at(self, time: float) -> Optional[int]:
         """The version that was live at a time in seconds since 1970, or None."""
-        known = [v for v in self.versions.values() if v.at is not None and v.at <= time]
-        return max((version.number for version in known), default=None)
+        went_live = [v for v in self.versions.values() if v.label is None and v.at is not None]
+        return max((v.number for v in went_live if v.at is not None and v.at <= time), default=None)
 
     def spec_of(self, number: Optional[int]) -> FeatureSpec:
         """The spec of a version; the given one if its own no longer exists."""
@@ -202,7 +203,7 @@ class Baselines:
         found = Statistics.load(kept)
         if found is not None:
             return found, ""
-        names = answers.judged(spec)
+        names = logged_answers.judged(spec)
         if version is None or not names:
             return None, "the version was removed, so its scores are not compared"
         for file in files:
@@ -215,7 +216,7 @@ class Baselines:
         rows = EvalRows(spec, [file.path for file in files], features=(), batch_size=_BATCH)
         predicted = rows.predictions(version.path, names)
         shown = {
-            name: answers.shown(spec.objectives[name], np.asarray(values, np.float64))
+            name: logged_answers.shown(spec.objectives[name], np.asarray(values, np.float64))
             for name, values in predicted.items()
         }
         statistics = summary_of_scores(shown)

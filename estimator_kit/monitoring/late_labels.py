@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from estimator_kit.client import messages
 from estimator_kit.model.heads import judged_labels
-from estimator_kit.monitoring import answers
-from estimator_kit.monitoring.request_logs import values_of
+from estimator_kit.scoring import logged_answers
+from estimator_kit.scoring.request_logs import values_of
 from feature_specs.files import file_systems
 from feature_specs.reference import columns
 from feature_specs.spec import FeatureSpec
@@ -122,7 +122,7 @@ class LateLabels:
         records = [
             self._start + extra + self._records.get(key, b"") for key, extra in zip(keys, extras)
         ]
-        parts: dict[str, list[Labeled]] = {name: [] for name in answers.judged(self._spec)}
+        parts: dict[str, list[Labeled]] = {name: [] for name in logged_answers.judged(self._spec)}
         for start in range(0, len(records), _ROWS):
             for name, labeled in self._read_labels(records[start : start + _ROWS]).items():
                 parts[name].append(labeled)
@@ -143,7 +143,7 @@ class LateLabels:
                 "feature that a label needs must be in its record or in the request."
             ) from error
         result = {}
-        for name in answers.judged(self._spec):
+        for name in logged_answers.judged(self._spec):
             label = self._spec.label_of(name)
             present = parsed[label].row_lengths().numpy() > 0
             values = judged_labels(self._spec.objectives[name], labels[label].numpy())
@@ -189,7 +189,7 @@ def extras_of(records: Sequence[bytes], names: Sequence[str], *, in_context: boo
 
 def _with_optional_labels(spec: FeatureSpec) -> FeatureSpec:
     """The spec for reading labels of judged objectives, of which a record may lack any."""
-    objectives = {name: spec.objectives[name] for name in answers.judged(spec)}
+    objectives = {name: spec.objectives[name] for name in logged_answers.judged(spec)}
     learned = {spec.label_of(name) for name in objectives}
     learned |= {part.name for entry in objectives.values() for part in entry.label_parts}
     learned |= {spec.labels[name].weight or "" for name in learned if name in spec.labels}

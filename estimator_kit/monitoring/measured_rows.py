@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator_kit.model.heads import row_metric
-from estimator_kit.monitoring import answers
 from estimator_kit.monitoring.baselines import Baseline, summary_of_scores
 from estimator_kit.monitoring.late_labels import Labeled, LateLabels, extras_of
-from estimator_kit.monitoring.raw_requests import is_private
-from estimator_kit.monitoring.request_logs import Block, values_of
 from estimator_kit.monitoring.results import FeatureResult, Metric, ScoreResult, VersionResult
-from estimator_kit.scoring import slices
+from estimator_kit.scoring import logged_answers, slices
 from estimator_kit.scoring.eval_rows import as_now
+from estimator_kit.scoring.raw_requests import is_private
+from estimator_kit.scoring.request_logs import Block, values_of
 from feature_specs.kinds import Identity, Vocabulary
 from feature_specs.sections.monitoring import MonitorCondition
 from feature_specs.spec import FeatureSpec
@@ -65,7 +64,7 @@ class MeasuredRows:
         self._keys: list[Any] = []
         self._extras: list[bytes] = []
         self._scores: dict[str, list[Optional[NDArray[Any]]]] = {
-            name: [] for name in answers.judged(spec)
+            name: [] for name in logged_answers.judged(spec)
         }
 
     @property
@@ -232,7 +231,7 @@ class MeasuredRows:
             return None
         scores = np.concatenate(parts)
         entry = self._spec.objectives[name]
-        shown = answers.shown(entry, scores)
+        shown = logged_answers.shown(entry, scores)
         result: dict[str, Any] = {"rows": len(shown)}
         if scores.ndim == 1:
             result["mean"] = float(shown.mean())

@@ -25,16 +25,16 @@ import numpy as np
 from estimator_kit.config.areas.monitoring import period_seconds, seconds_of_time
 from estimator_kit.config.modes import Monitor
 from estimator_kit.errors import Locked
-from estimator_kit.monitoring import conditions, results, rollback
+from estimator_kit.monitoring import comparison, conditions, results, rollback
 from estimator_kit.monitoring.baselines import Baselines
 from estimator_kit.monitoring.late_labels import LateLabels
 from estimator_kit.monitoring.measured_rows import MeasuredRows
 from estimator_kit.monitoring.periods import Periods
-from estimator_kit.monitoring.request_logs import RequestLogs
 from estimator_kit.monitoring.results import Inputs, LogFile, Logs, MonitorReport, PeriodResult
-from estimator_kit.retraining import cycle_versions
+from estimator_kit.retraining import canaries, cycle_versions
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.stages import serving_of
+from estimator_kit.scoring.request_logs import RequestLogs, log_files
 from feature_specs.files import file_systems, locks
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -117,12 +117,13 @@ class _Start:
         self._kept = self._load_kept()
 
     def run(self) -> Outcome:
-        paths = _log_files(self._command.monitoring.request_logs)
+        paths = log_files(self._command.monitoring.request_logs)
         stamps = {path: file_systems.stamp(path) for path in paths}
         stale = self._read_logs(paths, stamps)
         measured = self._measure(stale)
         self._save_logs()
         rollback.record(self._serving, self._command.run.model_dir)
+        canaries.record(self._serving, self._command.run.model_dir)
         outcome = self._judge(tuple(measured))
         outcome.report.save(os.path.join(self._command.run.model_dir, results.REPORT))
         return outcome
@@ -347,6 +348,8 @@ class _Start:
         for log in self._logs.values():
             not_read.update(log.not_read)
         now_live = self._serving.live
+        canary = cycle_versions.waiting_canary(self._serving)
+        beside = canary.number if canary is not None else None
         rejected = cycle_versions.rolled_back(self._serving)
         report = MonitorReport(
             until=self._now,
@@ -358,14 +361,7 @@ class _Start:
             left_out={p: log.problem for p, log in self._logs.items() if log.problem is not None},
             roll_back=bool(reasons),
             rolled_back={str(bad): by.number for bad, by in sorted(rejected.items())},
+            canary=beside,
+            compared=comparison.compare(periods[-_MOST_PERIODS:], live=number, canary=beside),
         )
         return Outcome(report, measured, made, why_not)
-
-
-def _log_files(patterns: Sequence[str]) -> list[str]:
-    """The log files. Of a folder, all files with `tfrecord` in their name."""
-    named = [
-        os.path.join(pattern, "*tfrecord*") if file_systems.is_folder(pattern) else pattern
-        for pattern in patterns
-    ]
-    return files.expand(named, flag="--request_logs")

@@ -38,6 +38,7 @@ def sections(report: MonitorReport) -> list[Section]:
     """The sections of the page."""
     shown = [
         _conditions(report),
+        _canary(report),
         _metrics(report.periods),
         _requests(report.periods),
         _labels(report.periods),
@@ -78,6 +79,23 @@ def _conditions(report: MonitorReport) -> Section:
         return Section("Conditions", " ".join([*rolled_back, none]))
     names = ["condition", "rows", "verdict", "then", "newest judged periods", "note"]
     return Section("Conditions", intro, table=(names, rows))
+
+
+def _canary(report: MonitorReport) -> Optional[Section]:
+    if report.canary is None:
+        return None
+    rows = [
+        [each.period, each.metric, *(f"{number(m.value)} ({m.rows:,} rows)" for m in
+         (each.live, each.canary)), number(each.difference), _interval(each)]
+        for each in report.compared[::-1]
+    ]  # fmt: skip
+    live = "no version" if report.live is None else f"version {report.live}"
+    intro = (
+        f"Version {report.canary} is the canary beside {live}, which is live. Each is measured on "
+        "its own requests whose labels are in. `promote` makes the canary live."
+    )
+    names = ["period", "metric", "live", "canary", "canary - live", "interval"]
+    return Section("Canary", intro, table=(names, rows[:_MOST_ROWS]))
 
 
 def _metrics(periods: Sequence[PeriodResult]) -> Optional[Section]:

@@ -200,6 +200,24 @@ class Finding(documents.Part):
         return "; ".join(parts)
 
 
+class Compared(documents.Part):
+    """A metric of the canary beside the live version, in a period in which both have labels.
+
+    Attributes:
+      metric, period: their names.
+      live, canary: the metric of each, on its own requests.
+      difference, low, high: canary - live, and its interval.
+    """
+
+    metric: str
+    period: str
+    live: Metric
+    canary: Metric
+    difference: Optional[float]
+    low: Optional[float] = None
+    high: Optional[float] = None
+
+
 class MonitorReport(documents.Document):
     """`monitor.json`: all periods, and what the conditions say about the live version.
 
@@ -207,6 +225,8 @@ class MonitorReport(documents.Document):
       until: the time up to which logs and labels count, in seconds since 1970.
       period: the length of a period, such as 1d.
       live: the version that is live.
+      canary: the canary that waits beside it, or None.
+      compared: both beside each other.
       periods: the periods, the oldest first.
       findings: the conditions.
       not_read: how many requests were not read, by the reason.
@@ -225,6 +245,8 @@ class MonitorReport(documents.Document):
     left_out: dict[str, str]
     roll_back: bool
     rolled_back: dict[str, int]
+    canary: Optional[int] = None
+    compared: list[Compared] = Field([])
 
 
 def folder_of(model_dir: str) -> str:

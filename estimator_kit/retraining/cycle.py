@@ -33,11 +33,13 @@ from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stop
 from estimator_kit.observing import prometheus
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import (
+    canaries,
     cycle_files,
     cycle_report,
     cycle_versions,
     lineage,
     notices,
+    shadow_requests,
     stages,
 )
 from estimator_kit.retraining.cycle_files import CycleFolder, Done, Outcome, StageFile
@@ -86,6 +88,7 @@ def run(command: Retrain, *, clock: Callable[[], float] = time.time) -> tuple[Ru
     if command.watching.prometheus_file is not None:
         prometheus.check(command.watching.prometheus_file)
     spec = parser.load(command.run.spec)
+    shadow_requests.check(spec, command.monitoring)
     with (
         owners.held(command.run.model_dir, clock=clock) as lock,
         stoppable() as limits,
@@ -207,6 +210,7 @@ class _Command:
             took = {key: round(value, 3) for key, value in took.items()}
             folder.save(output.model_copy(update=took))
         lineage.write(folder, owner=self._lock.owner)
+        canaries.record(serving, self._command.run.model_dir)
         promoted = folder.output(Promoted)
         outcome: Outcome = "promoted" if promoted.version is not None else "refused"
         live = serving.live

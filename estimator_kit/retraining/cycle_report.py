@@ -48,6 +48,7 @@ class Report(CycleFile):
       gate: the findings of the gate.
       live_before: the version that the candidate was compared with.
       version: the version that the cycle went live as.
+      promoted_as: `canary` if the version is a canary, which is not live.
       live_now: the version that is live now. After a rollback it is not the version of the cycle.
     """
 
@@ -71,6 +72,7 @@ class Report(CycleFile):
     gate: list[Finding]
     live_before: Optional[int]
     version: Optional[int]
+    promoted_as: Optional[str] = None
     live_now: Optional[int] = None
     removed: list[str] = Field([])
     seconds: dict[str, float]
@@ -113,6 +115,7 @@ class Report(CycleFile):
             gate=judged.findings if judged else [],
             live_before=judged.live_version if judged else None,
             version=promoted.version if promoted else None,
+            promoted_as=promoted.label if promoted else None,
             live_now=live,
             removed=cleaned.removed if cleaned else [],
             seconds=lineage.seconds(folder),
@@ -132,6 +135,8 @@ class Report(CycleFile):
         promoted = f"cycle {cycle} was promoted: version {version} is live"
         if now is not None and now != version:
             promoted = f"cycle {cycle} was promoted as version {version}; version {now} is live now"
+        if self.promoted_as is not None:
+            promoted = f"cycle {cycle} passed the gate: version {version} is the canary; {live}"
         return {
             "promoted": promoted,
             "refused": f"cycle {cycle} was refused by the gate: {live}",

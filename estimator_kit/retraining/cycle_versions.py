@@ -4,6 +4,7 @@
     find(folder, serving)       the version that the cycle went live as, or None
     owner(version, serving, cycles)     the cycle that made the model of a version, or None
     rolled_back(serving)                the versions that monitoring rolled back
+    waiting_canary(serving)             the canary that `canaries.promote` may make live, or None
 
 A cycle may die after the rename that makes its model live, and before the file that records it. A
 user may also have rolled back since. The version of a cycle has the random token of
@@ -32,11 +33,15 @@ class Publishing(CycleFile):
 
 
 class Promoted(StageFile):
-    """The version that a cycle went live as, with its folder; None if it was refused."""
+    """The version that a cycle published, with its folder; None if it was refused.
+
+    The label is `canary` if it did not go live.
+    """
 
     NAME = "promote.json"
     version: Optional[int]
     path: Optional[str] = None
+    label: Optional[str] = None
 
 
 def begin(folder: CycleFolder, serving: Serving) -> Optional[str]:
@@ -53,12 +58,12 @@ def begin(folder: CycleFolder, serving: Serving) -> Optional[str]:
 
 
 def find(folder: CycleFolder, serving: Serving) -> Optional[Version]:
-    """The version that a cycle went live as. It may have been removed or rolled back since."""
+    """The version that a cycle published. It may have been removed or rolled back since."""
     publishing = folder.load(Publishing)
     if publishing is None:
         return None
     for version in versions(serving):
-        is_own = version.cycle == folder.name and version.rollback_of is None
+        is_own = version.cycle == folder.name and version.source is None
         if is_own and version.number > publishing.above and version.token == publishing.token:
             return version
     return None
@@ -69,11 +74,11 @@ def owner(
 ) -> Optional[CycleFolder]:
     """The cycle that made the model of a version, or None if it is not one of `cycles`.
 
-    After a rollback, it is the cycle that made the version that was copied.
+    Of a copy, it is the cycle that made the version that was copied.
     """
     numbered = {each.number: each for each in versions(serving)}
-    while version is not None and version.rollback_of is not None:
-        version = numbered.get(version.rollback_of)
+    while version is not None and version.source is not None:
+        version = numbered.get(version.source)
     for cycle in cycles:
         if version is not None and version.cycle == cycle.name:
             own = find(cycle, serving)
@@ -98,12 +103,21 @@ def rolled_back(serving: Serving) -> dict[int, Version]:
     return {number: bad[root] for number, root in roots.items() if root in bad}
 
 
+def waiting_canary(serving: Serving) -> Optional[Version]:
+    """The canary, unless it was promoted, or monitoring rolled it back."""
+    canary = serving.canaries.live
+    if canary is None or canary.number in rolled_back(serving):
+        return None
+    copies = {version.canary for version in versions(serving)}
+    return None if canary.number in copies else canary
+
+
 def _root(number: int, numbered: Mapping[int, Version]) -> int:
     """The version of which this one is a copy, directly or through others; or itself."""
     seen = set()
     while number in numbered and number not in seen:
         seen.add(number)
-        source = numbered[number].rollback_of
+        source = numbered[number].source
         if source is None:
             break
         number = source
@@ -111,8 +125,8 @@ def _root(number: int, numbered: Mapping[int, Version]) -> int:
 
 
 def versions(serving: Serving) -> list[Version]:
-    """The existing versions, and the removed ones."""
-    existing = serving.versions()
+    """The existing versions and canaries, and the removed ones."""
+    existing = [*serving.versions(), *serving.canaries.versions()]
     numbers = {version.number for version in existing}
     gone = [entry for entry in serving.past() if entry.version not in numbers]
     return [*existing, *(serving.version(entry.version, entry) for entry in gone)]

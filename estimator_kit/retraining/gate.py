@@ -17,11 +17,18 @@ import pydantic
 from numpy.typing import NDArray
 
 from estimator_kit.model.heads import row_metric, row_metrics
+from estimator_kit.retraining import shadow as shadows
+from estimator_kit.retraining.shadow import Shadow
 from estimator_kit.scoring import slices
 from feature_specs.errors import counted
 from feature_specs.files import documents
 from feature_specs.heads import METRICS
 from feature_specs.sections.retraining import MODEL_METRICS, Condition, Gate
+
+OTHER_OBJECTIVE = (
+    "the live model does not predict this objective, or has another head or label, or other "
+    "classes or boundaries"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +110,7 @@ def judge(
     scored: Mapping[str, Scored],
     features: Mapping[str, NDArray[Any]],
     measured: Mapping[str, float],
+    shadow: Optional[Shadow] = None,
 ) -> list[Finding]:
     """Returns all findings, in the order of the conditions. Slices with more rows come first.
 
@@ -115,6 +123,7 @@ def judge(
       scored: the rows and predictions by objective.
       features: the values [rows] of the features for slices and groups.
       measured: `size_mib` and `latency_ms` of the candidate.
+      shadow: the answers to logged requests; None if no model is live.
     """
     broken = {name: row_metrics.not_finite(rows.candidate) for name, rows in scored.items()}
     return [
@@ -131,7 +140,11 @@ def judge(
         *(
             finding
             for condition in gate.conditions or ()
-            for finding in _findings(gate, condition, scored, features, measured)
+            for finding in (
+                _of_requests(condition, shadow)
+                if condition.of_requests
+                else _findings(gate, condition, scored, features, measured)
+            )
         ),
     ]
 
@@ -195,6 +208,34 @@ def _findings(
             slice=condition.slice,
             note=f"{counted(small, 'value')} with fewer than {condition.min_rows} rows",
         )
+
+
+def _of_requests(condition: Condition, shadow: Optional[Shadow]) -> Iterator[Finding]:
+    """The findings about answers to logged requests. What cannot be measured is a refusal."""
+    name, _, objective = condition.metric.partition("/")
+    finding = functools.partial(Finding, text=_text(condition))
+    if shadow is None:
+        yield finding(passed=None, note="no model is live yet")
+        return
+    if shadow.problem is not None:
+        yield finding(passed=False, note=shadow.problem)
+        return
+    if objective not in shadow.live:
+        yield finding(passed=None, note=OTHER_OBJECTIVE, compares=True)
+        return
+    for whose, answers in (("candidate", shadow.candidate), ("live model", shadow.live)):
+        broken = row_metrics.not_finite(answers[objective])
+        if broken:
+            note = f"the {whose}'s answers to {broken:,} logged rows are NaN or infinite"
+            yield finding(passed=False, note=note)
+            return
+    value, rows = shadows.measure(name, objective, shadow)
+    if rows < condition.min_rows:
+        note = f"expected at least {condition.min_rows:,} rows (min_rows) that count: {shadow.note}"
+        yield finding(passed=False, rows=rows, note=note)
+        return
+    for bound in _bounds(condition, value, "", rows):
+        yield bound.model_copy(update={"note": shadow.note})
 
 
 def _of_rows(

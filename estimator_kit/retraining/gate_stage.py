@@ -13,7 +13,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -27,15 +27,16 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import skew
 from estimator_kit.model.heads import row_metric, row_metrics
 from estimator_kit.model.names import PREDICT_EXAMPLES
-from estimator_kit.retraining import default_gate, gate
+from estimator_kit.retraining import default_gate, gate, shadow_requests
 from estimator_kit.retraining.cycle_files import StageFile
 from estimator_kit.retraining.gate import Scored
 from estimator_kit.retraining.promotion import Verify, Version
+from estimator_kit.retraining.shadow_requests import Asked, no_requests
 from estimator_kit.scoring import slices
 from estimator_kit.scoring.eval_rows import EvalRows, first_records
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.files import documents
-from feature_specs.sections.retraining import MODEL_METRICS, Gate
+from feature_specs.sections.retraining import MODEL_METRICS, SHADOW_METRICS, Gate
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
@@ -65,7 +66,7 @@ def metric_intervals(
     intervals: dict[str, dict[str, Interval]] = {}
     for metric in metrics:
         name, _, objective = metric.partition("/")
-        if metric in MODEL_METRICS:
+        if metric in MODEL_METRICS or name in SHADOW_METRICS:
             continue
         rows = scored[objective]
         for whose, predictions in (("candidate", rows.candidate), ("live", rows.live)):
@@ -109,7 +110,8 @@ class Judged(StageFile):
       live_version, live_token, live_cycle: the version that it was compared with; see `Version`.
       rows: the number of evaluation rows.
       metrics: every metric that a condition can use.
-      measured: `size_mib`, and `latency_ms` if a condition uses it.
+      measured: `size_mib`, and `latency_ms` and distances of answers to logged requests if a
+        condition uses them.
       label_means: the mean label of each objective that has one number as its label.
     """
 
@@ -136,6 +138,7 @@ def run(
     batch_size: int,
     known_periods: Sequence[str] = (),
     calibrated: bool = True,
+    newest_requests: Callable[[int], Asked] = no_requests,
 ) -> tuple[Judged, Answers]:
     """Scores both models and judges the candidate.
 
@@ -149,6 +152,7 @@ def run(
         that the training started from, was trained. If there are any, the gate refuses, because the
         comparison would not tell how the models do on new rows.
       calibrated: `ModelFn.calibrated` of the model.
+      newest_requests: reads this many of the newest logged requests.
 
     Returns:
       What the gate found, and the candidate's answers to the first records, for `verify`.
@@ -160,12 +164,26 @@ def run(
     rows = EvalRows(spec, paths, features=wanted, batch_size=batch_size)
     objectives = [name for name, entry in spec.objectives.items() if entry.judged]
     asked = {c.metric for c in conditions}
+    of_requests = dict.fromkeys(
+        c.metric.partition("/")[2] for c in conditions if c.of_requests and live is not None
+    )
+    shadow = None
     measured = {"size_mib": _size_mib(export)}
     with contextlib.closing(_load(export)) as model:
         candidate = rows.predictions(export, objectives, model=model)
         if MODEL_METRICS[1] in asked:
             measured["latency_ms"] = _latency_ms(model, first_records(spec, paths, 1))
         answers = _ask(model, first_records(spec, paths, _ASKED))
+        if live is not None and of_requests:
+            shadow = shadow_requests.compared(
+                spec,
+                newest_requests(section.shadow.requests),
+                candidate=export,
+                live=live.path,
+                objectives=[*of_requests],
+                batch_size=batch_size,
+                model=model,
+            )
     before: dict[str, NDArray[Any]] = {}
     why_no_live = "no model is live yet"
     if live is not None:
@@ -183,7 +201,7 @@ def run(
         for name in objectives
     }
     values = {name: rows.values(name) for name in wanted}
-    findings = gate.judge(section, scored, values, measured)
+    findings = gate.judge(section, scored, values, measured, shadow)
     if live is not None:
         findings += gate.unjudged(section, findings)
     if known_periods:
@@ -202,7 +220,7 @@ def run(
         rows=len(rows),
         findings=findings,
         metrics=_metrics(spec, scored),
-        measured={**measured},
+        measured={**measured, **_of_shadow(findings)},
         intervals=metric_intervals(section, scored, values),
         label_means={name: _mean(labeled_rows) for name, labeled_rows in scored.items()},
     )
@@ -213,16 +231,19 @@ def _before(
     rows: EvalRows, live: Version, objectives: list[str]
 ) -> tuple[dict[str, NDArray[Any]], str]:
     """The predictions of the live model, and why an objective has none."""
-    other = (
-        "the live model does not predict this objective, or has another head or label, or other "
-        "classes or boundaries"
-    )
     try:
-        return rows.predictions(live.path, objectives, all_of_them=False), other
+        found = rows.predictions(live.path, objectives, all_of_them=False)
+        return found, gate.OTHER_OBJECTIVE
     except tf.errors.InvalidArgumentError as error:
         # The candidate has read the same rows, so they are good records of the present spec.
         why = tensorflow_errors.reason(error)
         return {}, f"the live model, version {live.number}, cannot read the evaluation rows: {why}"
+
+
+def _of_shadow(findings: list[gate.Finding]) -> dict[str, Optional[float]]:
+    """The distances of answers to logged requests, by metric and objective."""
+    named = {finding.text.partition(" ")[0]: finding.value for finding in findings}
+    return {name: v for name, v in named.items() if name.partition("/")[0] in SHADOW_METRICS}
 
 
 def _mean(rows: Scored) -> Optional[float]:

@@ -25,7 +25,7 @@ _COLORS = {"promoted": charts.COLORS[2], "refused": charts.COLORS[7]}
 # How many features the chart of drift shows, and how many labels of periods an axis has.
 _MOST_LINES, _MOST_TICKS = 8, 12
 
-# The versions that were ever live, the oldest first: `live`, `kept` or `removed`.
+# All versions and canaries, the oldest first: `live`, `canary`, `kept` or `removed`.
 Versions = Sequence[tuple[PastVersion, str]]
 
 
@@ -160,15 +160,20 @@ def _versions(versions: Versions) -> Optional[Section]:
     if not rows:
         return None
     rollbacks = sum(each.rollback_of is not None for each, _ in versions)
+    went_live = sum(each.label is None for each, _ in versions)
     return Section(
         "Versions and rollbacks",
-        f"Versions that went live: {len(rows)}, of them by a rollback: {rollbacks}.",
+        f"Versions that went live: {went_live}, of them by a rollback: {rollbacks}.",
         table=(["version", "state", "live since", "made by", "replaced version"], rows),
     )
 
 
 def _origin(version: PastVersion) -> str:
     source = f"cycle {version.cycle}" if version.cycle else "another program"
+    if version.label is not None:
+        return f"{source}, as a canary"
+    if version.canary is not None:
+        return f"promotion of canary {version.canary}, {source}"
     if version.rollback_of is None:
         return source
     return f"rollback to version {version.rollback_of}, {source}"

@@ -80,6 +80,20 @@ class RolledBack(documents.Part):
     reason: Optional[str] = None
 
 
+class AsCanary(documents.Part):
+    """What became of a model that was published as a canary.
+
+    Attributes:
+      version: the canary.
+      promoted_as: the newest version that went live as a copy of it.
+      superseded_by: the canary that replaced it before it was promoted.
+    """
+
+    version: int
+    promoted_as: Optional[int] = None
+    superseded_by: Optional[int] = None
+
+
 class Lineage(CycleFile):
     """What a cycle's model was made from.
 
@@ -87,6 +101,7 @@ class Lineage(CycleFile):
       global_step, metrics: of the training.
       compared, passed: the metrics of the gate, and its verdict.
       rolled_back: see `RolledBack`; None if the model was never rolled back.
+      canary: see `AsCanary`; None if the model was never a canary.
     """
 
     NAME = "lineage.json"
@@ -107,6 +122,7 @@ class Lineage(CycleFile):
     seconds: dict[str, float] = Field({})
     by: Optional[By] = None
     rolled_back: Optional[RolledBack] = None
+    canary: Optional[AsCanary] = None
 
 
 def verdict_digest(config: AllSettings, spec: FeatureSpec) -> str:

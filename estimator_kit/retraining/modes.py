@@ -24,7 +24,7 @@ from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.config.modes import InFolder, OfCycle, ToVersion, TrainAndEvaluate
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import cycle_files, cycle_report, lineage
+from estimator_kit.retraining import cycle_files, cycle_report, cycle_versions, lineage
 from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.stages import serving_of
 from estimator_kit.training import unfinished
@@ -83,6 +83,9 @@ def history(run: InFolder, retraining: Retraining) -> str:
         again = f", copy of version {version.rollback_of}" if version.rollback_of else ""
         is_live = ", live" if live is not None and version.number == live.number else ""
         lines.append(f"version {version.number}: {what}{again}{is_live}")
+    canary = cycle_versions.waiting_canary(serving)
+    if canary is not None:
+        lines.append(f"version {canary.number}: cycle {canary.cycle}, canary")
     lines.append(f"a server watches {json.dumps(os.path.abspath(serving.folder))}")
     return "\n".join(lines)
 

@@ -22,7 +22,7 @@ from typing import Any, Optional
 from estimator_kit.observing import prometheus
 from estimator_kit.observing.page import page
 from estimator_kit.result import read_result
-from estimator_kit.retraining import cycle_files, cycle_report
+from estimator_kit.retraining import cycle_files, cycle_report, cycle_versions
 from estimator_kit.retraining.cycle_files import CycleFolder
 from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.data_checks import Drift
@@ -44,7 +44,8 @@ def prometheus_text(report: Report, *, model_dir: str, last_success: Optional[fl
     gauge = gauges.add
     gauge("last_success_timestamp_seconds", "End of the last whole cycle.", {(): last_success})
     gauge("cycle", "Number of the latest cycle.", {(): float(report.cycle)})
-    gauge("promoted", "Whether the latest cycle went live.", {(): report.outcome == "promoted"})
+    went_live = report.outcome == "promoted" and report.promoted_as is None
+    gauge("promoted", "Whether the latest cycle went live.", {(): went_live})
     failed = report.outcome in ("failed", "stopped")
     gauge("failed", "Whether it ended before the gate.", {(): failed})
     gauge("live_version", "The version that is served.", {(): report.live_now})
@@ -144,10 +145,11 @@ def _write_cycle_page(cycle: CycleFolder, serving: Serving) -> None:
 
 def _versions(serving: Serving) -> list[tuple[PastVersion, str]]:
     """See `history_page.Versions`."""
-    existing = {version.number: version.entry for version in serving.versions()}
-    live = max(existing, default=None)
-    ever = {**{entry.version: entry for entry in serving.past()}, **existing}
+    live, canary = serving.live, cycle_versions.waiting_canary(serving)
+    named = {each.number: word for each, word in ((live, "live"), (canary, "canary")) if each}
+    present = {each.number for each in (*serving.versions(), *serving.canaries.versions())}
+    ever = sorted(cycle_versions.versions(serving), key=lambda each: each.number)
     return [
-        (entry, "live" if number == live else "kept" if number in existing else "removed")
-        for number, entry in sorted(ever.items())
+        (each.entry, named.get(each.number, "kept" if each.number in present else "removed"))
+        for each in ever
     ]

@@ -7,13 +7,16 @@ No reader sees a partial model.
         assets.extra/retraining.json    its cycle, and the version that was live before it
       .tmp-version-1/           not live yet; TensorFlow Serving ignores names that are not numbers
       .lock                     locked while a process publishes or removes a version
+    serving.canary/
+      13/                       the canary (`canaries`), for servers under a name of its own
 
 A new version is copied to a temporary name, checked with real records, and renamed in one step, see
 `feature_specs.files.versions`. Its number is above the numbers of all versions that ever existed
 (`versions.json` in the model directory stores removed ones) and of all files in the folder. So a
-server never takes an old model or a file for the newest version. A crash at any point leaves only
-whole versions, and the next start repeats the interrupted step. The folder must be local or
-mounted.
+server never takes an old model or a file for the newest version. Canaries have a folder of their
+own, because servers answer with the highest number in a folder; both folders share one sequence of
+numbers and one lock. A crash at any point leaves only whole versions, and the next start repeats
+the interrupted step. The folder must be local or mounted.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from feature_specs.files import documents, file_systems, locks, staged, versions
 
 _log = logging.getLogger("estimator_kit")
 
+_CANARIES = ".canary"
 _MARK = os.path.join("assets.extra", "retraining.json")
 _LOCK = ".lock"
 
@@ -55,11 +59,13 @@ class VersionMark(documents.Document):
     Attributes:
       cycle: the cycle that made the model; None if another program made it.
       rollback_of: the version that it is a copy of, after a rollback.
-      parent: the version that was live before it.
+      parent: the version that was live before it; of a canary, the canary before it.
       token: what identifies it for its cycle; see `cycle_versions`.
       at: when it was published, in seconds since 1970; None if that is not known.
       rejected: the version that monitoring rolled back with this one.
       reason: why it did.
+      label: `canary`; None for a version that is or was live.
+      canary: the canary that it is a copy of, after `--mode=promote`.
     """
 
     cycle: Optional[str] = None
@@ -69,6 +75,13 @@ class VersionMark(documents.Document):
     at: Optional[float] = Field(None, ge=0, lt=_YEAR_10000)
     rejected: Optional[int] = None
     reason: Optional[str] = None
+    label: Optional[str] = None
+    canary: Optional[int] = None
+
+    @property
+    def source(self) -> Optional[int]:
+        """The version that it is a copy of."""
+        return self.rollback_of if self.rollback_of is not None else self.canary
 
 
 class PastVersion(VersionMark):
@@ -99,11 +112,10 @@ class Version(VersionMark):
 
 
 def _fields(mark: VersionMark) -> dict[str, Any]:
-    """The fields of a mark. Only a rollback by monitoring has the last two."""
-    names = [*VersionMark.model_fields]
-    if mark.rejected is None:
-        names = [name for name in names if name not in ("rejected", "reason")]
-    return {name: getattr(mark, name) for name in names}
+    """The fields of a mark. Only rollbacks by monitoring and canaries have the last four."""
+    rare = ("rejected", "reason", "label", "canary")
+    values = {name: getattr(mark, name) for name in VersionMark.model_fields}
+    return {k: v for k, v in values.items() if k not in rare or v is not None}
 
 
 class Serving:
@@ -114,10 +126,19 @@ class Serving:
       model_dir: the folder of `versions.json` and `serving.json`.
       check: called just before a rename makes a model live. It raises an error to prevent that, for
         example if another process has taken over the lock.
+      canaries_of: the folder of live versions, if this is the folder of its canaries.
     """
 
-    def __init__(self, folder: str, model_dir: str, check_lock: Callable[[], None] = lambda: None):
+    def __init__(
+        self,
+        folder: str,
+        model_dir: str,
+        check_lock: Callable[[], None] = lambda: None,
+        *,
+        canaries_of: Optional[str] = None,
+    ):
         self.folder = folder
+        self._canaries_of = canaries_of
         self._check_lock = check_lock
         self._model_dir = model_dir
         self._past_file = os.path.join(model_dir, "versions.json")
@@ -126,6 +147,12 @@ class Serving:
     def versions(self) -> list[Version]:
         """The versions in the folder, the oldest first."""
         return [self.version(number) for number in versions.numbers(self.folder)]
+
+    @property
+    def canaries(self) -> Serving:
+        """The folder of canaries. Its newest version is the canary."""
+        folder = f"{self.folder.rstrip('/')}{_CANARIES}"
+        return Serving(folder, self._model_dir, self._check_lock, canaries_of=self.folder)
 
     @property
     def live(self) -> Optional[Version]:
@@ -163,6 +190,7 @@ class Serving:
         rollback_of: Optional[int] = None,
         rejected: Optional[int] = None,
         reason: Optional[str] = None,
+        canary: Optional[int] = None,
         token: Optional[str] = None,
         check_live: Callable[[Optional[Version]], None] = lambda live: None,
     ) -> Version:
@@ -175,6 +203,7 @@ class Serving:
             live.
           rollback_of: for a rollback, the version of which this is a copy.
           rejected, reason: for a rollback by monitoring, the version that it replaces, and why.
+          canary: the canary of which this is a copy.
           token: what identifies the version for its cycle; see `cycle_versions`.
           check_live: takes the live version, or None, and raises an error if the model must not
             replace it. Until the model is live, no other process changes that version.
@@ -187,14 +216,15 @@ class Serving:
         with self._locked():
             live = self.live
             check_live(live)
-            if live is not None:
-                self._record_versions()  # The parent may be a version of another program.
+            self._record_versions()  # The parent may be a version of another program.
             mark = VersionMark(
                 cycle=cycle,
                 rollback_of=rollback_of,
                 parent=live.number if live is not None else None,
                 token=token,
                 at=time.time(),
+                label="canary" if self._canaries_of is not None else None,
+                canary=canary,
             )
             if rejected is not None:
                 mark = mark.model_copy(update={"rejected": rejected, "reason": reason})
@@ -226,7 +256,7 @@ class Serving:
             verify(temporary)
             self._check_lock()
             # Before the rename: after a crash, the next start must find what is live.
-            cycle_files.remember_serving_dir(self.folder, self._model_dir)
+            cycle_files.remember_serving_dir(self._canaries_of or self.folder, self._model_dir)
             with self._write_errors():
                 path = versions.publish(temporary, self.folder, least=least)
         return int(os.path.basename(path))
@@ -262,12 +292,15 @@ class Serving:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Makes the folder, and holds its lock. Two model directories may have one folder."""
+        """Makes the folder, and holds its lock. Two model directories may have one folder.
+
+        Canaries have the lock of the live versions, because both have one sequence of numbers.
+        """
         with contextlib.ExitStack() as stack:
             try:
                 with self._write_errors():
                     os.makedirs(self.folder, exist_ok=True)
-                    lock = locks.held(os.path.join(self.folder, _LOCK))
+                    lock = locks.held(os.path.join(self._canaries_of or self.folder, _LOCK))
                     has_locks = stack.enter_context(lock)
             except locks.Taken as error:
                 raise Locked(
@@ -307,10 +340,18 @@ class Serving:
                 mark = VersionMark.load(os.path.join(path, _MARK))
         return Version(number=number, path=path, **_fields(mark or VersionMark()))
 
+    @property
+    def _live_versions(self) -> Serving:
+        """The folder of live versions, of the folder of canaries."""
+        assert self._canaries_of is not None, "only canaries have another folder of live versions"
+        return Serving(self._canaries_of, self._model_dir)
+
     def _record_versions(self) -> None:
         past = self.past()
         recorded = {entry.version for entry in past}
-        new = [version.entry for version in self.versions() if version.number not in recorded]
+        other = self.canaries if self._canaries_of is None else self._live_versions
+        both = sorted([*self.versions(), *other.versions()], key=lambda each: each.number)
+        new = [version.entry for version in both if version.number not in recorded]
         if new:
             _PastVersions([*past, *new]).save(self._past_file)
 

@@ -38,6 +38,9 @@ from feature_specs.files import file_systems
 
 _log = logging.getLogger("estimator_kit")
 
+# How many canaries stay: a server may still be loading the newest one.
+_CANARIES = 2
+
 # The large folders of a cycle.
 _HEAVY = ("train", "spec", "reproduction")
 
@@ -103,7 +106,9 @@ def clean(
       versions: how many of the newest versions stay.
     """
     gone = _remove_versions(cycles, serving, versions)
-    kept = kept_cycles(cycles, live=serving.live, served=serving.versions(), newest=newest)
+    gone += _remove_versions(cycles, serving.canaries, _CANARIES)
+    served = [*serving.versions(), *serving.canaries.versions()]
+    kept = kept_cycles(cycles, live=serving.live, served=served, newest=newest)
     removed: list[str] = []
     for cycle in cycles:
         for name in _HEAVY if cycle.name not in kept else ():

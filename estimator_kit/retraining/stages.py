@@ -13,6 +13,7 @@ import logging
 import os
 from typing import Optional
 
+from estimator_kit.checkpoints import run_record
 from estimator_kit.config.areas.retraining import Retraining
 from estimator_kit.config.modes import InFolder, Retrain
 from estimator_kit.errors import Locked
@@ -23,6 +24,7 @@ from estimator_kit.retraining import (
     data_checks,
     gate_stage,
     retention,
+    shadow_requests,
     training_stage,
     vocabularies,
 )
@@ -207,8 +209,25 @@ def judge(cycle: Cycle) -> gate_stage.Judged:
         batch_size=cycle.command.reading.eval_batch_size,
         known_periods=_known_periods(cycle),
         calibrated=find_model(cycle.command.choice.model).calibrated,
+        newest_requests=functools.partial(_newest_requests, cycle),
     )
     return judged
+
+
+def _newest_requests(cycle: Cycle, count: int) -> shadow_requests.Asked:
+    """The newest logged requests. Those to versions that were removed are read as to the newest."""
+    existing = [*cycle.serving.versions(), *cycle.serving.canaries.versions()]
+    own = {version.number: version.path for version in existing}
+    specs: dict[Optional[str], FeatureSpec] = {None: cycle.spec}
+
+    def spec_of(number: Optional[int]) -> FeatureSpec:
+        path = own.get(number) if number is not None else None
+        if path not in specs:
+            kept = run_record.kept_spec(os.path.join(path or "", "assets.extra", "feature_spec"))
+            specs[path] = kept or cycle.spec
+        return specs[path]
+
+    return shadow_requests.newest(cycle.command.monitoring, spec_of, count=count)
 
 
 def _known_periods(cycle: Cycle) -> list[str]:
@@ -257,18 +276,29 @@ def promote(cycle: Cycle) -> cycle_versions.Promoted:
         spec = parser.load(cycle.folder.output(vocabularies.Vocabularies).spec, stored=True)
         paths = [file.path for file in cycle.window.eval_files]
         token = cycle_versions.begin(cycle.folder, cycle.serving)
-        own = cycle.serving.publish(
+        own = _place(cycle).publish(
             judged.candidate,
             cycle=cycle.folder.name,
             verify=gate_stage.verify(spec, judged.candidate, paths, cycle.answers),
             token=token,
-            check_live=functools.partial(_check_judged_against, judged, cycle),
+            check_live=lambda _: _check_judged_against(judged, cycle),
         )
-    return cycle_versions.Promoted(version=own.number, path=own.path)
+    return cycle_versions.Promoted(version=own.number, path=own.path, label=own.label)
 
 
-def _check_judged_against(judged: gate_stage.Judged, cycle: Cycle, live: Optional[Version]) -> None:
+def _place(cycle: Cycle) -> Serving:
+    """Where the candidate is published."""
+    if cycle.command.retraining.promote_as != "canary":
+        return cycle.serving
+    if cycle.serving.live is None:
+        _log.warning("no model is live yet, so the candidate goes live, and not as a canary")
+        return cycle.serving
+    return cycle.serving.canaries
+
+
+def _check_judged_against(judged: gate_stage.Judged, cycle: Cycle) -> None:
     """Raises Locked if another model than in the gate is live. The next start judges again."""
+    live = cycle.serving.live
     if not _is_of_the_gate(live, judged):
         numbers = (judged.live_version, live.number if live is not None else None)
         expected, got = (f"version {n}" if n is not None else "no version" for n in numbers)

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.areas.monitoring import Monitoring
 from estimator_kit.config.areas.retraining import Retraining
 from estimator_kit.config.experiment_config import ExperimentConfig, ModelDirConfig
 from estimator_kit.config.modes import TrainAndEvaluate, settings_of
@@ -38,6 +39,7 @@ _log = logging.getLogger("estimator_kit")
 # Settings of the cycle that its training does not use.
 CYCLE_FIELDS = (
     *Retraining.model_fields,
+    *Monitoring.model_fields,
     "exit_code_style",
     "generate_default_data",
     "prometheus_file",

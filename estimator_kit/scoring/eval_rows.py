@@ -13,7 +13,7 @@ and the name of the label say which output is which. What they do not say is Non
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -148,38 +148,80 @@ class EvalRows:
         Raises:
           ConfigError: the model does not have such an output, or not one for each row.
         """
-        export_facts = exports.read(export, "")
-        older = None if all_of_them else export_facts.spec
-        if older is not None:
-            heads = {name: entry.head for name, entry in older.objectives.items()}
-            objectives = [n for n in objectives if heads.get(n) == self._spec.objectives[n].head]
-        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in objectives}
-        for batch in exports.predictions(
-            export_facts,
-            self._paths,
-            self._batch_size,
-            damaged=self._damaged,
-            filtered_by=self._spec,
-            model=model,
-        ):
-            for name, output in answers(self._spec, objectives).items():
-                if output not in batch and not all_of_them:
-                    continue
-                if output not in batch:
-                    raise ConfigError(f"{export}: its predictions have no output {output!r}")
-                parts[name].append(batch[output])
-        predicted = {name: np.concatenate(values) for name, values in parts.items() if values}
-        for name, values in predicted.items():
-            if len(values) != len(self):
-                raise ConfigError(
-                    f"{export}: expected {len(self):,} predictions, one for each record, got "
-                    f"{len(values):,}"
-                )
-            predicted[name] = by_row(self._spec.objectives[name], values)
-        if older is None:
-            return predicted
-        moved = {n: as_now(older, self._spec, n, values) for n, values in predicted.items()}
-        return {name: values for name, values in moved.items() if values is not None}
+        return _predicted(
+            self._spec,
+            export,
+            objectives,
+            lambda facts: exports.predictions(
+                facts,
+                self._paths,
+                self._batch_size,
+                damaged=self._damaged,
+                filtered_by=self._spec,
+                model=model,
+            ),
+            rows=len(self),
+            all_of_them=all_of_them,
+        )
+
+
+def predictions_of(
+    spec: FeatureSpec,
+    export: str,
+    objectives: Sequence[str],
+    records: Sequence[bytes],
+    *,
+    batch_size: int,
+    all_of_them: bool = True,
+    model: Optional[LoadedModel] = None,
+) -> dict[str, NDArray[Any]]:
+    """The predictions of a SavedModel for some records; see `EvalRows.predictions`."""
+    starts = range(0, len(records), batch_size)
+    batches = (np.array(records[i : i + batch_size], np.object_) for i in starts)
+    return _predicted(
+        spec,
+        export,
+        objectives,
+        lambda facts: exports.answers(facts, batches, model=model),
+        rows=len(records),
+        all_of_them=all_of_them,
+    )
+
+
+def _predicted(
+    spec: FeatureSpec,
+    export: str,
+    objectives: Sequence[str],
+    batches: Callable[[exports.Export], Iterable[dict[str, NDArray[Any]]]],
+    *,
+    rows: int,
+    all_of_them: bool,
+) -> dict[str, NDArray[Any]]:
+    """The predictions in batches together; see `EvalRows.predictions`."""
+    export_facts = exports.read(export, "")
+    older = None if all_of_them else export_facts.spec
+    if older is not None:
+        heads = {name: entry.head for name, entry in older.objectives.items()}
+        objectives = [n for n in objectives if heads.get(n) == spec.objectives[n].head]
+    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in objectives}
+    for batch in batches(export_facts):
+        for name, output in answers(spec, objectives).items():
+            if output not in batch and not all_of_them:
+                continue
+            if output not in batch:
+                raise ConfigError(f"{export}: its predictions have no output {output!r}")
+            parts[name].append(batch[output])
+    predicted = {name: np.concatenate(values) for name, values in parts.items() if values}
+    for name, values in predicted.items():
+        if len(values) != rows:
+            raise ConfigError(
+                f"{export}: expected {rows:,} predictions, one for each record, got {len(values):,}"
+            )
+        predicted[name] = by_row(spec.objectives[name], values)
+    if older is None:
+        return predicted
+    moved = {n: as_now(older, spec, n, values) for n, values in predicted.items()}
+    return {name: values for name, values in moved.items() if values is not None}
 
 
 def by_row(entry: Objective, outputs: NDArray[Any]) -> NDArray[Any]:

@@ -16,7 +16,7 @@ import hashlib
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -270,17 +270,26 @@ def predictions(
       ExportError: the export does not load, or an output does not have one value for each record.
       tf.errors.OpError: a record cannot be used.
     """
-    loaded = model or load(
-        export.path,
-        threads=threads,
-    )
+    if filtered_by is None:
+        blocks = tfrecords.blocks(paths, damaged=damaged)
+    else:
+        blocks = Selection(filtered_by).blocks(paths, damaged=damaged)
+    batches = blocks.rebatch(batch_size).as_numpy_iterator()
+    yield from answers(export, batches, threads=threads, model=model)
+
+
+def answers(
+    export: Export,
+    batches: Iterable[np.ndarray],
+    *,
+    threads: int = 0,
+    model: Optional[LoadedModel] = None,
+) -> Iterator[dict[str, np.ndarray]]:
+    """The predictions for batches of serialized records; see `predictions`."""
+    loaded = model or load(export.path, threads=threads)
     try:
         names = [output.name for output in export.outputs]
-        if filtered_by is None:
-            blocks = tfrecords.blocks(paths, damaged=damaged)
-        else:
-            blocks = Selection(filtered_by).blocks(paths, damaged=damaged)
-        for records in blocks.rebatch(batch_size).as_numpy_iterator():
+        for records in batches:
             if not len(records):  # All records of the files are dropped.
                 continue
             yield ask(

@@ -18,6 +18,8 @@
           - {metric: log_loss/click, max_loss: 2%}
           - {metric: calibration/click, min: 0.9, max: 1.1}
           - {metric: size_mib, max: 500}
+          - {metric: shadow_difference/click, max: 0.05}
+        shadow: {requests: 1000, top_k: 10}
 
 Without `conditions`, `estimator_kit.retraining.default_gate` chooses them. `gate: off` has none.
 `min` and `max` bound the metric of the candidate. `max_loss` is how much worse than the live model
@@ -25,6 +27,7 @@ the candidate may be on the same rows: the whole confidence interval of the diff
 -max_loss. A percentage is relative to the metric of the live model. With `by: estimate` the
 difference itself is compared. A condition with `slice` must hold for each value of the feature that
 has at least `min_rows` rows.
+A metric of `shadow` is not measured on labels: both models answer the newest logged requests.
 `estimator_kit.model.heads.row_metrics` defines the metrics. This module only defines the YAML. It
 does not import TensorFlow.
 """
@@ -46,6 +49,9 @@ Start = Literal["live", "last", "none"]
 
 # Metrics of a model instead of metrics of rows.
 MODEL_METRICS = ("size_mib", "latency_ms")
+
+# How far apart two models answer logged requests: `estimator_kit.retraining.shadow`.
+SHADOW_METRICS = ("shadow_difference", "shadow_order", "shadow_top_k")
 
 # The metrics of the gate, by name: the `HeadEntry.judged_by` of all heads.
 GATE_METRICS: Mapping[str, MetricKind] = {
@@ -139,7 +145,9 @@ class Condition(Entry):
     metric: str = Field(
         description="`<metric>/<objective>`, such as `auc/click`; or `size_mib`, the size of the "
         "SavedModel in MiB; or `latency_ms`, the median time of a request with one record in "
-        "milliseconds, on the machine that retrains."
+        "milliseconds, on the machine that retrains; or `shadow_difference/<objective>`, "
+        "`shadow_order/<objective>` or `shadow_top_k/<objective>`, how far the answers to logged "
+        "requests are from those of the live model."
     )
     min: Optional[FiniteFloat] = Field(
         None, description="The smallest allowed metric of the candidate."
@@ -162,7 +170,11 @@ class Condition(Entry):
         description="The name of a feature. The condition must hold separately for the rows of "
         "each of its values.",
     )
-    min_rows: PositiveInt = Field(100, description="A slice with fewer rows is not checked.")
+    min_rows: PositiveInt = Field(
+        100,
+        description="A slice with fewer rows is not checked. A condition on logged requests is not "
+        "met with fewer rows.",
+    )
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Condition:
@@ -178,6 +190,11 @@ class Condition(Entry):
                 f"{self.metric} is a metric of a model, not of rows. Set only min or max, and "
                 "remove max_loss and slice."
             )
+        if self.of_requests and (self.max_loss is not None or self.slice is not None):
+            raise ValueError(
+                f"{self.metric} compares two models already, on whole requests. Set only min or "
+                "max, and remove max_loss and slice."
+            )
         if isinstance(self.max_loss, str) and self.metric.startswith("calibration/"):
             raise ValueError(
                 f"max_loss: got {self.max_loss}, expected a number, because the loss of "
@@ -185,6 +202,11 @@ class Condition(Entry):
             )
         self._check_range()
         return self
+
+    @property
+    def of_requests(self) -> bool:
+        """Whether the metric compares answers to logged requests."""
+        return self.metric.partition("/")[0] in SHADOW_METRICS
 
     def loss_allowed(self, live: float) -> float:
         """How much worse the candidate may be, in the unit of the metric. Needs `max_loss`.
@@ -200,8 +222,10 @@ class Condition(Entry):
     def _check_range(self) -> None:
         """Checks that the metric can have the values that the bounds ask for."""
         name = self.metric.partition("/")[0]
-        if name in MODEL_METRICS:
+        if name in MODEL_METRICS or name == "shadow_difference":
             least, most = 0.0, math.inf
+        elif name in SHADOW_METRICS:
+            least, most = 0.0, 1.0
         elif name in GATE_METRICS:
             limits = GATE_METRICS[name].range
             assert limits is not None  # Every metric that judges a model has them.
@@ -229,6 +253,19 @@ def _as_share(bound: float, most: float) -> str:
     return " Correct the bound."
 
 
+class Shadow(Entry):
+    """The logged requests that candidate and live model both answer. They need `--request_logs`."""
+
+    requests: PositiveInt = Field(
+        1000, description="How many of the newest logged requests both models answer."
+    )
+    top_k: PositiveInt = Field(
+        10,
+        description="How many rows with the largest scores `shadow_top_k` compares in a request. "
+        "Requests that have no more rows do not count.",
+    )
+
+
 class Gate(Entry):
     """Decides which candidates go live. A candidate must meet all conditions."""
 
@@ -241,6 +278,9 @@ class Gate(Entry):
             description="The conditions that a candidate must meet to go live. By default, the "
             "metrics of each objective may not be clearly worse than the live model's.",
         )
+    )
+    shadow: Shadow = Field(
+        Shadow(), description="The logged requests for conditions on `shadow_...` metrics."
     )
     promote_unjudged: bool = Field(
         False,

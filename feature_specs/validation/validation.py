@@ -12,7 +12,12 @@ from collections.abc import Iterator
 from feature_specs.errors import Path, Problem, did_you_mean, nearest, unknown
 from feature_specs.kinds import Identity, Vocabulary
 from feature_specs.sections.monitoring import OF_FEATURES, OF_OBJECTIVES, OF_REQUESTS
-from feature_specs.sections.retraining import GATE_METRICS, MODEL_METRICS, Condition
+from feature_specs.sections.retraining import (
+    GATE_METRICS,
+    MODEL_METRICS,
+    SHADOW_METRICS,
+    Condition,
+)
 from feature_specs.spec import FeatureSpec
 
 Problems = Iterator[Problem]
@@ -145,7 +150,8 @@ def check_retraining(spec: FeatureSpec) -> Problems:
         place: Path = (*gate, "conditions", i)
         if condition.slice is not None:
             yield from _check_feature(spec, (*place, "slice"), condition.slice)
-        yield from _check_metric(spec, (*place, "metric"), condition)
+        check = _check_shadow_metric if condition.of_requests else _check_metric
+        yield from check(spec, (*place, "metric"), condition)
 
 
 def check_monitoring(spec: FeatureSpec) -> Problems:
@@ -203,6 +209,28 @@ def _check_feature(spec: FeatureSpec, path: Path, name: str) -> Problems:
         yield Problem(path, f"feature {name!r} must be a single string or integer per row")
 
 
+def _check_shadow_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Problems:
+    metric, _, objective = condition.metric.partition("/")
+    judged = {name: entry for name, entry in spec.objectives.items() if entry.judged}
+    entry = judged.get(objective)
+    if entry is None:
+        hint = did_you_mean(condition.metric, [f"{metric}/{name}" for name in judged])
+        yield Problem(path, f"got {condition.metric!r}, expected an objective with scores{hint}")
+    elif metric != SHADOW_METRICS[0] and entry.answer is not None and entry.answer.wide:
+        yield Problem(
+            path,
+            f"the head {entry.head} answers a row with several numbers, which have no order. Use "
+            f"{SHADOW_METRICS[0]}/{objective}.",
+        )
+    private = [name for name in spec.used_features() if spec.features[name].private]
+    if private:
+        yield Problem(
+            path,
+            f"the model reads the private feature {private[0]!r}, which request logs do not have, "
+            "so no model can answer logged requests. Remove the condition, or `private`.",
+        )
+
+
 def _check_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Problems:
     if condition.metric in MODEL_METRICS:
         return
@@ -233,5 +261,6 @@ def _check_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Proble
             f"{entry.head}" + (hint or f". Use one of: {own}."),
         )
     else:
-        hint = did_you_mean(condition.metric, [*choices, *MODEL_METRICS])
+        shadow = [f"{kind}/{key}" for kind in SHADOW_METRICS for key in spec.objectives]
+        hint = did_you_mean(condition.metric, [*choices, *shadow, *MODEL_METRICS])
         yield Problem(path, f"got {condition.metric!r}, expected a metric of the gate{hint}")

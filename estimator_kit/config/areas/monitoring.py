@@ -1,6 +1,6 @@
 """What `monitor` reads: request logs, labels that come later, and the periods.
 
-Imports no TensorFlow.
+The gate of `retrain` reads the same request logs. Imports no TensorFlow.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ class Monitoring(Settings):
         (),
         "Request logs of the server: TFRecord files of tensorflow.serving.PredictionLog, as "
         "TensorFlow Serving writes them. Patterns of files, or folders, of which all files with "
-        "tfrecord in their name are read. Separate them by commas.",
-        changes="nothing",
+        "tfrecord in their name are read. Separate them by commas. retrain reads them if the gate "
+        "compares answers to logged requests.",
+        changes="limits",
         in_store=InStore.FILES,
     )
     label_files: tuple[str, ...] = setting(
@@ -40,12 +41,12 @@ class Monitoring(Settings):
         "A feature of requests with the time in seconds since 1970, for logs without a "
         "timestamp. Without both, the time in the name of a log file counts, such as "
         "requests-20260105T133000Z-1-0.tfrecord.",
-        changes="nothing",
+        changes="limits",
     )
     request_model: Optional[str] = setting(
         None,
         "The name of the model at the server, if the logs have requests to several models.",
-        changes="nothing",
+        changes="limits",
     )
     monitor_period: str = setting(
         "1d",

@@ -15,11 +15,11 @@ from feature_specs.entry import PositiveFloat
 Mode = Literal[
     "train_and_evaluate", "train", "tune", "evaluate", "predict", "export", "validate", "analyze",
     "inspect", "transform", "convert", "schema", "check_data", "data_service", "serve", "retrain",
-    "rollback", "monitor", "report",
+    "rollback", "promote", "monitor", "report",
 ]  # fmt: skip
 TRAINING_MODES = ("train_and_evaluate", "train")
 # They work on one retraining directory.
-RETRAINING_MODES = ("retrain", "rollback", "monitor")
+RETRAINING_MODES = ("retrain", "rollback", "promote", "monitor")
 
 
 class Program(Settings):

@@ -6,7 +6,7 @@ Imports no TensorFlow.
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Optional
+from typing import ClassVar, Literal, Optional
 
 from estimator_kit.config.areas.base import InStore, PositiveInt, Settings, setting
 from estimator_kit.config.areas.data import Data
@@ -77,6 +77,13 @@ class Retraining(Settings):
         named=True,
         in_store=InStore.FOLDER,
     )
+    promote_as: Optional[Literal["canary"]] = setting(
+        None,
+        "canary: a candidate that passes the gate does not go live. It becomes the newest version "
+        "in the folder of --serving_dir with .canary at its end, and replaces the canary there. "
+        "promote makes it live. The first model goes live at once.",
+        changes="nothing",
+    )
     watch: bool = setting(
         False,
         "Stay, and run a cycle as soon as a new period is complete, instead of a clock that starts "
@@ -118,7 +125,8 @@ class Retraining(Settings):
     )
     to: Optional[PositiveInt] = setting(
         None,
-        "The version in --serving_dir to make live again, as a new version.",
+        "The version in --serving_dir to make live again, or the canary to make live, as a new "
+        "version.",
         changes="nothing",
     )
     cycle: Optional[str] = setting(
@@ -167,6 +175,16 @@ def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> 
                 f"--{field}: expected a local or mounted folder, got {path!r}. Retraining needs "
                 "locks and atomic renames, which other file systems do not have."
             )
+    if program.mode == "promote" or retraining.promote_as is not None:
+        lines += [
+            f"--{field}={path}: canaries need a local or mounted folder. Name one, or remove "
+            "--promote_as."
+            for field, path in (
+                ("model_dir", run.model_dir),
+                ("serving_dir", retraining.serving_dir),
+            )
+            if path is not None and stores.is_url(path)
+        ]
     if program.mode != "retrain":
         return lines
     if retraining.watch:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from estimator_kit.monitoring.request_logs import RequestLogs, numbers_of, values_of
+from estimator_kit.scoring.request_logs import RequestLogs, numbers_of, values_of
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze.wire import parse_block

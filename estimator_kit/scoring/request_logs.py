@@ -21,8 +21,9 @@ import collections
 import dataclasses
 import datetime
 import math
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -30,14 +31,19 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from estimator_kit.client import messages, tensors
-from estimator_kit.monitoring import answers
-from estimator_kit.monitoring.raw_requests import RawRequests
+from estimator_kit.scoring import logged_answers
+from estimator_kit.scoring.raw_requests import RawRequests
+from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze.protobuf_records import NotAnExample
 from input_pipelines.prepare.analyze.wire import parse_block
+from input_pipelines.reading import files
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
+
+# The end of the name under which a server has the canary of a model.
+CANARY = "_canary"
 
 # The rows of a block, about.
 _ROWS = 1024
@@ -59,7 +65,7 @@ class Block:
       requests: the number of the request of each row in its file, int64 [rows].
       records: the serialized Examples or SequenceExamples.
       features: their features, as `wire.parse_block` returns them.
-      scores: the scores by objective, float64 [rows] or [rows, n]; see `answers.scores`.
+      scores: the scores by objective, float64 [rows] or [rows, n]; see `logged_answers.scores`.
     """
 
     path: str
@@ -197,7 +203,7 @@ class RequestLogs:
 
     def _is_ours(self, path: str, number: int, specs: list[Any]) -> bool:
         """Whether a request is to the wanted model."""
-        name = next((each.name for each in specs if each.name), "")
+        name = next((each.name for each in specs if each.name), "").removesuffix(CANARY)
         if self._model is not None:
             if name != self._model:
                 self.not_read["requests to other models"] += 1
@@ -298,13 +304,13 @@ def _scores_of(
     response = body.response
     if kind == "predict_log":
         outputs = {name: tensors.to_array(value) for name, value in response.outputs.items()}
-        return answers.scores(spec, signature, outputs, rows)
+        return logged_answers.scores(spec, signature, outputs, rows)
     if kind != "multi_inference_log":
-        return answers.scores(spec, signature, _outputs(response.result), rows)
+        return logged_answers.scores(spec, signature, _outputs(response.result), rows)
     found: dict[str, Any] = {}
     for result in response.results:
         part = getattr(result, result.WhichOneof("result") or "regression_result")
-        found |= answers.scores(spec, result.model_spec.signature_name, _outputs(part), rows)
+        found |= logged_answers.scores(spec, result.model_spec.signature_name, _outputs(part), rows)
     return dict(sorted(found.items()))
 
 
@@ -316,6 +322,19 @@ def _outputs(result: Any) -> dict[str, Any]:
     if len({len(row) for row in rows}) > 1:
         raise ValueError("the rows of a classification have different numbers of classes")
     return {"scores": np.array(rows, np.float64)}
+
+
+def log_files(patterns: Sequence[str]) -> list[str]:
+    """The files of `--request_logs`. Of a folder, all files with `tfrecord` in their name.
+
+    Raises:
+      DataError: a pattern has no file.
+    """
+    named = [
+        os.path.join(pattern, "*tfrecord*") if file_systems.is_folder(pattern) else pattern
+        for pattern in patterns
+    ]
+    return files.expand(named, flag="--request_logs")
 
 
 def _records(path: str) -> Iterator[list[bytes]]:

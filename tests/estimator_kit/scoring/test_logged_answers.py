@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 
-from estimator_kit.monitoring import answers
+from estimator_kit.scoring import logged_answers
 from feature_specs.parser import parser
 
 ONE = np.array([[-1.0], [2.0]], np.float32)
@@ -22,16 +22,16 @@ def one(document):
 
 @pytest.mark.parametrize("signature", ["", "serving_default", "predict/click"])
 def test_outputs_without_the_name_of_the_only_objective(one, signature):
-    found = answers.scores(one, signature, {"logits": ONE}, 2)
+    found = logged_answers.scores(one, signature, {"logits": ONE}, 2)
     assert found["click"].tolist() == [-1, 2]
 
 
 def test_outputs_that_may_be_of_any_objective_are_not_used(document):
     spec = parser.parse(document)
-    assert answers.scores(spec, "serving_default", {"logits": ONE}, 2) == {}
-    assert [*answers.scores(spec, "predict/buy", {"logits": ONE}, 2)] == ["buy"]
-    assert answers.scores(spec, "", {"click/logits": ONE[:1]}, 2) == {}
-    assert answers.scores(spec, "", {"click/classes": ONE}, 2) == {}
+    assert logged_answers.scores(spec, "serving_default", {"logits": ONE}, 2) == {}
+    assert [*logged_answers.scores(spec, "predict/buy", {"logits": ONE}, 2)] == ["buy"]
+    assert logged_answers.scores(spec, "", {"click/logits": ONE[:1]}, 2) == {}
+    assert logged_answers.scores(spec, "", {"click/classes": ONE}, 2) == {}
 
 
 def test_other_heads(document):
@@ -46,7 +46,7 @@ def test_other_heads(document):
     }  # fmt: skip
     spec = parser.parse(document)
     shares = np.array([[0.2, 0.7, 0.1], [0.5, 0.2, 0.3]], np.float32)
-    found = answers.scores(
+    found = logged_answers.scores(
         spec,
         "predict_examples",
         {
@@ -59,8 +59,8 @@ def test_other_heads(document):
     assert found["price"].tolist() == [-1, 2]
     np.testing.assert_allclose(found["grade"], shares)
     assert found["rate"][0] == 0 and np.isfinite(found["rate"][1]) and found["rate"][1] > 15
-    assert answers.shown(spec.objectives["grade"], found["grade"]).tolist() == [1, 0]
-    assert answers.shown(spec.objectives["price"], found["price"]).tolist() == [-1, 2]
+    assert logged_answers.shown(spec.objectives["grade"], found["grade"]).tolist() == [1, 0]
+    assert logged_answers.shown(spec.objectives["price"], found["price"]).tolist() == [-1, 2]
     np.testing.assert_allclose(
-        answers.shown(spec.objectives["rate"], found["rate"]), [0.5, 1], atol=1e-7
+        logged_answers.shown(spec.objectives["rate"], found["rate"]), [0.5, 1], atol=1e-7
     )
