@@ -372,7 +372,7 @@ class Inspect(Command):
         "seed": "Remove the flag; no variable gets a value.",
         "compare": "Use --mode=report.",
         "validate_rows baseline": "Use --mode=validate.",
-        "to": "Remove the flag; it is for --mode=rollback.",
+        "to": "Remove the flag; it is for --mode=rollback and promote.",
         f"cycle {_OF_CYCLES}": "Remove the flag; it is for --mode=retrain.",
     }
 

@@ -1,4 +1,4 @@
-"""The canary beside the live version: the metrics of both, each on its own requests.
+"""The canary and the live version: the metrics of both, each on its own requests.
 
     compare(periods, live=7, canary=8)
 

@@ -349,7 +349,7 @@ class _Start:
             not_read.update(log.not_read)
         now_live = self._serving.live
         canary = cycle_versions.waiting_canary(self._serving)
-        beside = canary.number if canary is not None else None
+        waits = canary.number if canary is not None else None
         rejected = cycle_versions.rolled_back(self._serving)
         report = MonitorReport(
             until=self._now,
@@ -361,7 +361,7 @@ class _Start:
             left_out={p: log.problem for p, log in self._logs.items() if log.problem is not None},
             roll_back=bool(reasons),
             rolled_back={str(bad): by.number for bad, by in sorted(rejected.items())},
-            canary=beside,
-            compared=comparison.compare(periods[-_MOST_PERIODS:], live=number, canary=beside),
+            canary=waits,
+            compared=comparison.compare(periods[-_MOST_PERIODS:], live=number, canary=waits),
         )
         return Outcome(report, measured, made, why_not)

@@ -91,7 +91,7 @@ def _canary(report: MonitorReport) -> Optional[Section]:
     ]  # fmt: skip
     live = "no version" if report.live is None else f"version {report.live}"
     intro = (
-        f"Version {report.canary} is the canary beside {live}, which is live. Each is measured on "
+        f"Version {report.canary} is the canary, and {live} is live. Each is measured on "
         "its own requests whose labels are in. `promote` makes the canary live."
     )
     names = ["period", "metric", "live", "canary", "canary - live", "interval"]

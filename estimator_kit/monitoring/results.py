@@ -201,7 +201,7 @@ class Finding(documents.Part):
 
 
 class Compared(documents.Part):
-    """A metric of the canary beside the live version, in a period in which both have labels.
+    """A metric of the canary and of the live version, in a period in which both have labels.
 
     Attributes:
       metric, period: their names.
@@ -225,8 +225,8 @@ class MonitorReport(documents.Document):
       until: the time up to which logs and labels count, in seconds since 1970.
       period: the length of a period, such as 1d.
       live: the version that is live.
-      canary: the canary that waits beside it, or None.
-      compared: both beside each other.
+      canary: the canary that waits, or None.
+      compared: the metrics of both.
       periods: the periods, the oldest first.
       findings: the conditions.
       not_read: how many requests were not read, by the reason.

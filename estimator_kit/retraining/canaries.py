@@ -1,4 +1,4 @@
-"""Canaries: models that passed the gate and wait for a person, beside the live version.
+"""Canaries: models that passed the gate and wait for a person, next to the live version.
 
     promote(run, retraining)             `--mode=promote`: makes the canary `--to` live
     record(serving, model_dir)           notes in each lineage what became of its canary

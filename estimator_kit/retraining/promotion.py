@@ -8,14 +8,14 @@ No reader sees a partial model.
       .tmp-version-1/           not live yet; TensorFlow Serving ignores names that are not numbers
       .lock                     locked while a process publishes or removes a version
     serving.canary/
-      13/                       the canary (`canaries`), for servers under a name of its own
+      13/                       the canary (`canaries`), which servers have as another model
 
 A new version is copied to a temporary name, checked with real records, and renamed in one step, see
 `feature_specs.files.versions`. Its number is above the numbers of all versions that ever existed
 (`versions.json` in the model directory stores removed ones) and of all files in the folder. So a
-server never takes an old model or a file for the newest version. Canaries have a folder of their
-own, because servers answer with the highest number in a folder; both folders share one sequence of
-numbers and one lock. A crash at any point leaves only whole versions, and the next start repeats
+server never takes an old model or a file for the newest version. Canaries have a separate
+folder, because servers answer with the highest number in a folder. Both folders share one sequence
+of numbers and one lock. A crash at any point leaves only whole versions, and the next start repeats
 the interrupted step. The folder must be local or mounted.
 """
 

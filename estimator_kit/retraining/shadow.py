@@ -47,7 +47,7 @@ class Shadow:
       candidate, live: the outputs by objective as `row_metric` takes them, [rows] or [rows, n].
       logits: the objectives whose outputs are logits.
       top_k: k of `shadow_top_k`.
-      problem: why the models could not be compared; then there are no rows.
+      problem: why the models could not be compared, and the rows are missing.
       note: which requests they are.
     """
 
@@ -109,7 +109,7 @@ def _other_order(candidate: NDArray[Any], live: NDArray[Any]) -> float:
 
 
 def _other_top(candidate: NDArray[Any], live: NDArray[Any], k: int) -> float:
-    """The share of the top k of one model that is not in that of the other; NaN up to k rows."""
+    """The share of the top k of one model that the other one's top k lacks; NaN up to k rows."""
     if len(candidate) <= k:
         return math.nan
     first, second = (np.argsort(-own, kind="stable")[:k] for own in (candidate, live))

@@ -4,8 +4,8 @@
     shadow = compared(spec, asked, candidate=..., live=...)
 
 Newest is by the time of a request. Files are read from the one that was written last, until no
-other file can have a newer request: a file is never older than its requests. Requests are answered
-anew by both models, so it does not matter which version answered them, or with which outputs. A log
+other file can have a newer request: a file is never older than its requests. Both models answer
+the requests again, so it does not matter which version answered them, or with which outputs. A log
 file that is damaged is left out with a warning. This module writes nothing.
 """
 
@@ -44,7 +44,7 @@ class Asked:
     Attributes:
       requests: the number of the request of each row, [rows].
       records: their serialized records.
-      note: which requests they are; why there are none if there are none.
+      note: which requests they are, or why the logs have no request.
     """
 
     requests: NDArray[Any]

@@ -8,6 +8,7 @@
     work               predicts one file, in a separate process
     scoring            predictions in a folder (--predict_dir): runs all of these
     export_evaluation  the metrics of an export
+    request_logs       the records and the answers of logged requests, for monitoring and the gate
 
 With `--predict_dir`, each input file gets one output file of the same kind, with one row for each
 row, in the same order. The processes, the output folder, its manifest and the restart after a kill

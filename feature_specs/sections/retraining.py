@@ -147,7 +147,7 @@ class Condition(Entry):
         "SavedModel in MiB; or `latency_ms`, the median time of a request with one record in "
         "milliseconds, on the machine that retrains; or `shadow_difference/<objective>`, "
         "`shadow_order/<objective>` or `shadow_top_k/<objective>`, how far the answers to logged "
-        "requests are from those of the live model."
+        "requests are from the live model's answers."
     )
     min: Optional[FiniteFloat] = Field(
         None, description="The smallest allowed metric of the candidate."

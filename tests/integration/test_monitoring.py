@@ -13,11 +13,13 @@ import sklearn.metrics
 import estimator_kit as ek
 from estimator_kit import exit_codes
 from estimator_kit.commands import monitor as command
+from estimator_kit.commands import retrain as main_command
 from estimator_kit.config.modes import command_of
-from estimator_kit.errors import RollBack
+from estimator_kit.errors import ConfigError, Refused, RollBack
 from estimator_kit.monitoring import monitor
 from estimator_kit.monitoring.results import MonitorReport
 from estimator_kit.retraining import cycle, cycle_files
+from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.training_stage import Start
@@ -56,12 +58,12 @@ def write_days(folder, days, **options):
         (place / "_SUCCESS").touch()
 
 
-def log_day(folder, day, version):
+def log_day(folder, day, version, *, place="serving"):
     """The requests of a day, which a version really answers, and their labels."""
     rows = rows_of(day)
     records = records_of(rows, ("row",))
     logs = []
-    with contextlib.closing(LoadedModel(f"{folder}/model/serving/{version}", 0)) as model:
+    with contextlib.closing(LoadedModel(f"{folder}/model/{place}/{version}", 0)) as model:
         for start in range(0, len(rows), 10):
             part = np.array(records[start : start + 10], np.object_)
             outputs = model.run("predict_examples", {"examples": part}, ["click/logits"])
@@ -71,7 +73,7 @@ def log_day(folder, day, version):
                     part.tolist(), outputs, time=time, version=version, signature="predict_examples"
                 )
             )
-    write_log(folder / "logs" / f"day{day}.tfrecord", logs)
+    write_log(folder / "logs" / f"day{day}-{place}.tfrecord", logs)
     labels = [{k: row[k] for k in ("impression", "click", "buy")} for row in rows]
     writing.write_examples(str(folder / "labels" / f"day{day}.tfrecord"), labels)
 
@@ -203,3 +205,88 @@ def test_a_version_is_compared_with_its_training_and_its_evaluation(two_versions
 def _written(folder):
     writing.write_examples(str(folder / "day7.tfrecord"), rows_of(7))
     return [str(folder / "day7.tfrecord")]
+
+
+@pytest.mark.ci
+def test_a_candidate_answers_logged_requests_and_becomes_the_canary(two_versions, report_page):
+    """Version 2 learned the opposite labels, so a candidate of true labels is far from it."""
+    folder = two_versions
+    log_day(folder, 7, 2)
+    document = json.loads((folder / "spec.yaml").read_text())
+    bounds = {"shadow_difference": 0.01, "shadow_order": 0.01, "shadow_top_k": 0.01}
+
+    def gate(**changes):
+        conditions = [{"metric": f"{k}/click", "max": v} for k, v in {**bounds, **changes}.items()]
+        document["retraining"]["gate"] = {
+            "conditions": conditions, "shadow": {"requests": 20, "top_k": 3},
+        }  # fmt: skip
+        (folder / "spec.yaml").write_text(json.dumps(document))
+
+    gate()
+    write_days(folder, (7, 8, 9))
+    settings = {
+        "as_of": "2026-01-09", "epochs": 30, "promote_as": "canary", "request_logs": ("logs",),
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="--request_logs is missing"):
+        cycle.run(command_of(config(**{**settings, "request_logs": ()})))
+    with pytest.raises(Refused):
+        cycle.run(command_of(config(**settings)))
+    judged = cycle_files.find("model", "3").output(Judged)
+    assert [finding.passed for finding in judged.findings] == [False, False, False]
+    assert judged.findings[0].note == (
+        "20 logged requests, 200 rows, 2026-01-07T06:40:00Z to 2026-01-07T19:20:00Z"
+    )
+    # The last 20 of 30 requests with 10 rows each, answered by both models.
+    records = records_of(rows_of(7), ("row",))[100:]
+    candidate, live = (
+        _logits(path, records).reshape(20, 10) for path in (judged.candidate, "model/serving/2")
+    )
+    difference = np.abs(1 / (1 + np.exp(-candidate)) - 1 / (1 + np.exp(-live))).mean()
+    pairs = [(i, j) for i in range(10) for j in range(i)]
+    order = np.mean([
+        [np.sign(c[i] - c[j]) != np.sign(v[i] - v[j]) for i, j in pairs]
+        for c, v in zip(candidate, live)
+    ])  # fmt: skip
+    top = [
+        1 - len({*np.argsort(-c)[:3].tolist()} & {*np.argsort(-v)[:3].tolist()}) / 3
+        for c, v in zip(candidate, live)
+    ]
+    expected = {
+        "shadow_difference/click": difference, "shadow_order/click": order,
+        "shadow_top_k/click": np.mean(top),
+    }  # fmt: skip
+    assert difference > 0.2 and order > 0.5
+    for name, value in expected.items():
+        assert judged.measured[name] == pytest.approx(value, abs=1e-6), name
+    # With other limits, the same candidate is judged again, and becomes the canary.
+    gate(**dict.fromkeys(bounds, 1.0))
+    _, text = cycle.run(command_of(config(**settings)))
+    assert text.startswith("# cycle 0003 (2026-01-09) passed the gate: version 3 is the canary; ")
+    serving = Serving("model/serving", "model")
+    assert serving.live.number == 2 and serving.canaries.live.number == 3
+    log_day(folder, 9, 2)
+    log_day(folder, 9, 3, place="serving.canary")
+    outcome = monitor.run(command_of(monitoring()), now=seconds("2026-01-10T02:00"))
+    report = outcome.report
+    assert (report.live, report.canary) == (2, 3)
+    auc = next(each for each in report.compared if each.metric == "auc/click")
+    assert auc.period == "2026-01-09" and auc.low > 0.3
+    assert auc.difference == pytest.approx(auc.canary.value - auc.live.value)
+    run = ek.ExperimentConfig(mode="promote", model_dir="model", to=3)
+    told = []
+    for _ in range(2):
+        main_command.run(command_of(run), told.append)
+    assert told == [
+        "version 4 is live. It is a copy of canary 3 of cycle 0003, and replaces version 2.",
+        "version 4 is live already. It is a copy of canary 3.",
+    ]
+    assert cycle_files.find("model", "3").output(Lineage).canary.promoted_as == 4
+    records = records_of(rows_of(7), ("row",))
+    assert np.array_equal(_logits("model/serving/4", records), _logits(judged.candidate, records))
+
+
+def _logits(path, records):
+    with contextlib.closing(LoadedModel(path, 0)) as model:
+        part = np.array(records, np.object_)
+        outputs = model.run("predict_examples", {"examples": part}, ["click/logits"])
+        return outputs["click/logits"][:, 0].astype(np.float64)

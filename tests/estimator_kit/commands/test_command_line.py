@@ -134,7 +134,8 @@ def test_the_first_word_goes_before_the_mode_of_a_flagfile(tmp_path, capsys):
 @pytest.mark.parametrize(
     "argument, message",
     [
-        ("--to=3", "--mode=convert does not read --to. Remove the flag; it is for rollback."),
+        ("--to=3", "--mode=convert does not read --to. Remove the flag; it is for rollback and "
+                   "promote."),
         ("--noforce", "--mode=convert does not read --force. Remove the flag; it is for retrain."),
         ("--validate_rows=3", "--mode=convert does not read --validate_rows. Remove the flag; it "
                               "is for validate."),
@@ -150,7 +151,7 @@ def test_a_flag_on_the_command_line_that_the_mode_does_not_read(capsys, argument
 @pytest.mark.parametrize(
     ("mode", "argument", "remedy"),
     [
-        ("inspect", "--to=3", "Remove the flag; it is for --mode=rollback."),
+        ("inspect", "--to=3", "Remove the flag; it is for --mode=rollback and promote."),
         ("rollback", "--processes=2", "Remove the flag; it is for convert, tune and predict."),
         ("train", "--processes=2", "Remove the flag; it is for convert, tune and predict."),
         (

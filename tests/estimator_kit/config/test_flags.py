@@ -366,7 +366,7 @@ def test_resolved_flags_of_every_mode(tmp_path):
             schema |= {"export_dir": "e", "transform": "text", "transform_dir": "d"}
         schema |= {"data_service": "grpc://h:1"} if mode == "data_service" else {}
         schema |= {"serving_models": ("a=b",), "serving_config_dir": "d"} if "serv" in mode else {}
-        schema |= {"to": 3} if mode == "rollback" else {}
+        schema |= {"to": 3} if mode in ("rollback", "promote") else {}
         schema |= {"request_logs": ("l", "k")} if mode == "monitor" else {}
         days = ("dt=*/t",) if mode == "retrain" else ("t",)
         schema |= {"window": "5d"} if mode == "retrain" else {}

@@ -97,8 +97,9 @@ def test_a_model_does_not_replace_one_that_it_was_not_compared_with(model, monke
     for output in (judged, Vocabularies(spec="")):
         folder.save(output)
     running = types.SimpleNamespace(
-        folder=folder, serving=model.serving, answers=None, window=reports.window()
-    )
+        folder=folder, serving=model.serving, answers=None, window=reports.window(),
+        command=types.SimpleNamespace(retraining=types.SimpleNamespace(promote_as=None)),
+    )  # fmt: skip
     monkeypatch.setattr(parser, "load", lambda path, stored: None)
     monkeypatch.setattr(gate_stage, "verify", lambda *arguments: lambda path: None)
     with pytest.raises(Locked) as error:

@@ -213,3 +213,14 @@ def test_several_models_need_a_name(spec, tmp_path):
     ((block,), reader) = read(spec, path, model="feed")
     assert block.requests.tolist() == [1]
     assert dict(reader.not_read) == {"requests to other models": 1}
+
+
+def test_the_canary_of_a_model_is_the_same_model(spec, tmp_path):
+    logs = [
+        predict_log(records_of(make_rows(1)), {}, time=NOON, model=name, version=version)
+        for name, version in (("ads", 7), ("ads_canary", 8))
+    ]
+    path = write_log(tmp_path / "a.tfrecord", logs)
+    for options in ({}, {"model": "ads"}):
+        blocks, _ = read(spec, path, **options)
+        assert [block.version for block in blocks] == [7, 8]

@@ -40,6 +40,7 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
          "--transform_dir=out")),
     (1, ("--mode=inspect", "--model_dir=retraining/model")),
     (1, ("--mode=rollback", "--model_dir=retraining/model", "--to=1")),
+    (1, ("--mode=promote", "--model_dir=retraining/model", "--to=1")),
     (1, ("--mode=monitor", "--model_dir=retraining/model", "--request_logs=logs/*")),
     (1, ("--mode=retrain", "--model_dir=retraining/model", "--cycle=7")),
 )  # fmt: skip

@@ -99,7 +99,7 @@ RETRAIN = {
         ),
         (
             {"mode": "rollback"},
-            "--to is missing. --mode=rollback needs the version to make live again.",
+            "--to is missing. --mode=rollback needs the version to make live.",
         ),
     ],
 )
