@@ -1,7 +1,8 @@
 """What freshness is worth: six simulated hours, with a model every five minutes, every hour, once.
 
     python benchmarks/freshness.py [--periods 72] [--policies watch,hourly,once]
-        [--faults] [--small_disk FOLDER] [--plot docs/images/freshness.svg]
+        [--faults] [--small_disk FOLDER]
+    python benchmarks/freshness.py --draw lines.jsonl docs/images/freshness.svg
 
 A period of five minutes has 1,500 rows. 60 items are born each hour and are shown for two hours,
 less and less. A click depends on an effect of its item and one of its user, which no feature shows.
@@ -296,18 +297,23 @@ def checked(world: World, periods: list[Rows], faults: dict[int, str]) -> dict[s
 
 
 def plot(lines: list[dict[str, Any]], path: str) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(8, 4))
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise SystemExit("--draw needs matplotlib: pip install matplotlib") from error
+    pyplot.rcParams.update({"svg.hashsalt": "freshness", "font.size": 9})
+    figure, axes = pyplot.subplots(figsize=(8, 3.5))
     titles = {"watch": "every 5 minutes", "hourly": "every hour", "once": "once"}
     for policy in dict.fromkeys(line["policy"] for line in lines):
         own = [line for line in lines if line["policy"] == policy and "auc" in line]
-        axes.plot([line["period"] / HOUR for line in own], [line["auc"] for line in own],
-                  label=titles[policy])  # fmt: skip
-    axes.set_xlabel("hours")
+        hours, aucs = zip(*((line["period"] / HOUR, line["auc"]) for line in own))
+        axes.plot(hours, aucs, label=titles[policy])
+    axes.set_xlabel("hours after the first model")
     axes.set_ylabel("AUC of the live model")
+    axes.grid(visible=True, linewidth=0.3)
     axes.legend()
-    figure.savefig(path)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
 
 
 def main() -> None:
@@ -318,8 +324,12 @@ def main() -> None:
     parser.add_argument("--policies", default="watch,hourly,once")
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--small_disk", help="a folder on a small file system")
-    parser.add_argument("--plot", help="a file for the picture; needs matplotlib")
+    parser.add_argument("--draw", nargs=2, help="draws printed lines into a file, and ends")
     options = parser.parse_args()
+    if options.draw:
+        text = Path(options.draw[0]).read_text("utf-8")
+        plot([json.loads(line) for line in text.splitlines()], options.draw[1])
+        return
     periods, lines = periods_of(START + options.periods), []
     faults = {
         number: fault
@@ -334,8 +344,6 @@ def main() -> None:
         found = [line["auc"] for line in lines if line["policy"] == policy and "auc" in line]
         if found:
             print(json.dumps({"policy": policy, "mean_auc": round(statistics.mean(found), 4)}))
-    if options.plot:
-        plot(lines, options.plot)
 
 
 if __name__ == "__main__":
