@@ -65,7 +65,7 @@ def test_the_page_shows_both():
     assert section.intro.startswith("Version 8 is the canary, and version 7 is live.")
     _, rows = section.table
     assert rows == [
-        ["2026-01-05", "auc/click", "0.7 (200 rows)", "0.75 (20 rows)", "0.05",
-         "-0.006569 to 0.09243"]
+        ["2026-01-05", "auc/click", "0.7000 (200 rows)", "0.7500 (20 rows)", "0.0500",
+         "-0.0066 to 0.0924"]
     ]  # fmt: skip
     assert monitor_page._canary(report.model_copy(update={"canary": None})) is None
