@@ -103,6 +103,8 @@ def example(annotation) -> Any:
         }
     if annotation is datetime.date:
         return "2026-01-05"
+    if annotation is datetime.datetime:
+        return "2026-01-05T13:00:00Z"
     return {bool: True, int: 1, float: 0.5, str: "1", pydantic.JsonValue: []}[annotation]
 
 
@@ -170,6 +172,7 @@ READERS = {
     "estimator_kit/exporters/c_session.py",
     "estimator_kit/exporters/verification.py",
     "estimator_kit/observing/console.py",
+    "estimator_kit/retraining/watch_workers.py",
     "estimator_kit/serving/json_answers.py",
     "estimator_kit/serving/json_requests.py",
     "estimator_kit/tuning/fork_server.py",

@@ -105,7 +105,7 @@ READERS = {
     ),
     "serve": serve,
     "gate of retraining": lambda export, ads, to: gate_stage._answers_of(export, np.array([b""])),
-    "rollback": lambda export, ads, to: modes._loads(export),
+    "rollback": lambda export, ads, to: modes.loads(export),
     "slices": lambda export, ads, to: measured.asker(None, export, [], 1),
     "copy": lambda export, ads, to: saved_model.copy_saved_model(
         export, str(to / "copy"), origin=Origin()

@@ -110,7 +110,7 @@ def nights(tmp_path, monkeypatch, document):
     monkeypatch.setattr(stages, "clean", dying("clean", stages.clean))
     monkeypatch.setattr(cycle, "_tell_of_failure", lambda *arguments: None)
     monkeypatch.setattr(gate_stage, "verify", lambda *arguments: lambda path: None)
-    monkeypatch.setattr(modes, "_loads", lambda path: None)
+    monkeypatch.setattr(modes, "loads", lambda path: None)
     monkeypatch.setattr(staged, "rename", rename)
     nights.run(2)
     nights.ran = []
