@@ -224,9 +224,16 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
     report = json.loads((fresh / "model/cycles/0001/report.json").read_text())
     assert report["outcome"] == "failed" and "No space left" in report["problem"]
     assert served(fresh) == []
+    record = Serving._record_versions
+
+    def full_after_rename(serving):
+        if served(fresh):
+            full()
+        record(serving)
+
     with monkeypatch.context() as patched:
         patched.setattr(tasks, "train", full)  # It must not be called again.
-        patched.setattr(Serving, "_record_versions", full)  # After the rename.
+        patched.setattr(Serving, "_record_versions", full_after_rename)
         with pytest.raises(OSError, match="No space left"):
             cycle.run(command_of(config(fresh)))
     assert served(fresh) == [1]  # It is live, but no stage has recorded that yet.
