@@ -270,12 +270,15 @@ def predictions(
       ExportError: the export does not load, or an output does not have one value for each record.
       tf.errors.OpError: a record cannot be used.
     """
-    if filtered_by is None:
-        blocks = tfrecords.blocks(paths, damaged=damaged)
-    else:
-        blocks = Selection(filtered_by).blocks(paths, damaged=damaged)
-    batches = blocks.rebatch(batch_size).as_numpy_iterator()
-    yield from answers(export, batches, threads=threads, model=model)
+
+    def batches() -> Iterator[np.ndarray]:  # The export is loaded before a file is opened.
+        if filtered_by is None:
+            blocks = tfrecords.blocks(paths, damaged=damaged)
+        else:
+            blocks = Selection(filtered_by).blocks(paths, damaged=damaged)
+        yield from blocks.rebatch(batch_size).as_numpy_iterator()
+
+    yield from answers(export, batches(), threads=threads, model=model)
 
 
 def answers(

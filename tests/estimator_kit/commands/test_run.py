@@ -21,7 +21,7 @@ NEEDED = {
     "convert_files": "c", "convert_dir": "c", "export_dir": "e", "transform": "text",
     "transform_dir": "t", "data_service": "grpc://h:1", "serving_models": "a=b",
     "serving_config_dir": "d", "to": 3, "cycle": "0007", "window": "5d", "labels": "l",
-    "search": "s",
+    "search": "s", "request_logs": "l",
 }  # fmt: skip
 
 
