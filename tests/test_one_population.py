@@ -187,7 +187,7 @@ READERS = {
     "estimator_kit.scoring.kept:of_files": ALL,
     "estimator_kit.scoring.rows:of_table": ALL,
     "estimator_kit.scoring.rows:of_tfrecords": ALL,
-    "estimator_kit.monitoring.late_labels:read": "reads labels by key, of rows that are filtered",
+    "estimator_kit.monitoring.late_labels:read": "reads labels, by key",
     "estimator_kit.scoring.request_logs:_records": "reads requests",
     "estimator_kit.serving.answers:_replay": "reads requests",
     "estimator_kit.training.records:check_records": ordered,
