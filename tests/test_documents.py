@@ -172,7 +172,6 @@ READERS = {
     "estimator_kit/exporters/c_session.py",
     "estimator_kit/exporters/verification.py",
     "estimator_kit/observing/console.py",
-    "estimator_kit/retraining/watch_workers.py",
     "estimator_kit/serving/json_answers.py",
     "estimator_kit/serving/json_requests.py",
     "estimator_kit/tuning/fork_server.py",

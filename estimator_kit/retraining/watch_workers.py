@@ -13,7 +13,6 @@ process.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -30,7 +29,13 @@ from estimator_kit.exit_codes import Signalled, until_signalled
 
 _log = logging.getLogger("estimator_kit")
 
-_AGAIN, _END, _TOLD = 0, 1, 2
+# The exit status of a worker that another one follows; DONE ends the watch.
+_AGAIN = 1
+# The errors of a worker that the watcher raises, by the exit status.
+_RAISED: dict[int, type[Exception]] = {
+    exit_codes.BAD_CONFIG: ConfigError,
+    exit_codes.STOPPED: Stopped,
+}
 # Seconds until another worker replaces one that died.
 _PAUSE_SECS = 60.0
 
@@ -45,7 +50,9 @@ def in_workers(
       wait: waits some seconds; returns whether a signal has come.
 
     Raises:
-      Stopped, ConfigError: a worker raised it. Of other errors, `work` should raise none.
+      Stopped: a worker raised it.
+      ConfigError: a worker raised it, or another error with its exit status, such as a SpecError.
+        After all other errors, another worker follows.
     """
     if sys.platform != "linux":
         while work():
@@ -53,11 +60,10 @@ def in_workers(
         return
     with until_signalled() as ended:
         while not ended.is_set():
-            code, told = _one(work, ended)
-            if code == _TOLD:
-                is_stop = told.get("kind") == "Stopped"
-                raise (Stopped if is_stop else ConfigError)(told.get("text", ""))
-            if code == _END:
+            code, words = _one(work, ended)
+            if code in _RAISED:
+                raise _RAISED[code](words)
+            if code == exit_codes.DONE:
                 return
             if code != _AGAIN:
                 _log.error(
@@ -68,8 +74,8 @@ def in_workers(
                     return
 
 
-def _one(work: Callable[[], bool], ended: Signalled) -> tuple[int, dict[str, str]]:
-    """One worker: its exit status, and the error that it told."""
+def _one(work: Callable[[], bool], ended: Signalled) -> tuple[int, str]:
+    """One worker: its exit status, and the words of an error that the watcher raises."""
     reading, writing = os.pipe()
     watcher = os.getpid()
     sys.stdout.flush()
@@ -94,12 +100,12 @@ def _one(work: Callable[[], bool], ended: Signalled) -> tuple[int, dict[str, str
         if ended.is_set():  # The signal came before the worker could get it.
             os.kill(child, signal.SIGTERM)
         with os.fdopen(reading, "rb") as pipe:
-            told = pipe.read()
+            words = pipe.read().decode()
         _, status = os.waitpid(child, 0)
     finally:
         for each, handler in zip((signal.SIGTERM, signal.SIGINT), before):
             signal.signal(each, handler)
-    return os.waitstatus_to_exitcode(status), json.loads(told) if told else {}
+    return os.waitstatus_to_exitcode(status), words
 
 
 def _work(work: Callable[[], bool], writing: int, watcher: int) -> NoReturn:
@@ -112,13 +118,13 @@ def _work(work: Callable[[], bool], writing: int, watcher: int) -> NoReturn:
         launcher.in_child(0)()
         if os.getppid() != watcher:  # It ended before the kernel could watch it.
             os._exit(code)
-        code = _AGAIN if work() else _END
-    except (Stopped, ConfigError) as error:
-        kind = "Stopped" if isinstance(error, Stopped) else "ConfigError"
-        os.write(writing, json.dumps({"kind": kind, "text": str(error)}).encode())
-        code = _TOLD
-    except BaseException:
-        traceback.print_exc()
+        code = _AGAIN if work() else exit_codes.DONE
+    except BaseException as error:
+        code = exit_codes.exit_code(error)
+        if code in _RAISED:
+            os.write(writing, str(error).encode())
+        else:
+            traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

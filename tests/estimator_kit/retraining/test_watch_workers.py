@@ -10,6 +10,7 @@ import pytest
 
 from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.retraining import watch_workers
+from feature_specs.errors import Problem, SpecError
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -50,6 +51,17 @@ def test_the_errors_of_a_worker_are_raised(error):
 
     with pytest.raises(type(error), match=str(error)):
         watch_workers.in_workers(work)
+
+
+def test_an_error_in_the_spec_ends_the_watch_with_its_words():
+    problem = SpecError("ads.yaml", [Problem(("columns",), "a problem", 3)])
+
+    def work():
+        raise problem
+
+    with pytest.raises(ConfigError) as error:
+        watch_workers.in_workers(work)
+    assert str(error.value) == str(problem)
 
 
 def test_another_worker_follows_one_that_was_killed(lines):
