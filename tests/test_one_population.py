@@ -117,7 +117,7 @@ def of_a_data_service(spec, files, _):
 
 
 def of_facts(spec, files, folder):
-    """Days, `window_min` and `day_rows` count by these, and so do label rates and drift."""
+    """Days, `window_min` and `period_rows` count by these, and so do label rates and drift."""
     facts = Facts(f"{folder}/facts", spec)
     found = facts.of_files(files)
     yield sum(file.rows - file.dropped for file in found)

@@ -358,7 +358,7 @@ class Export(Exporting):
 
 
 _OF_CYCLES = (
-    "period as_of window eval_window window_min window_max_age promote_as watch force "
+    "as_of window eval_window window_min window_max_age promote_as watch force "
     "keep_cycles keep_versions stage_limits webhook_url_file"
 )
 
@@ -373,7 +373,7 @@ class Inspect(Command):
         "compare": "Use --mode=report.",
         "validate_rows baseline": "Use --mode=validate.",
         "to": "Remove the flag; it is for --mode=rollback and promote.",
-        f"cycle {_OF_CYCLES}": "Remove the flag; it is for --mode=retrain.",
+        f"cycle period {_OF_CYCLES}": "Remove the flag; it is for --mode=retrain.",
     }
 
     run: Run
@@ -453,7 +453,7 @@ class Retrain(Exporting):
         "analysis_dir labels schema_file": "Use --mode=analyze.",
         "input_fn input_version": _NO_FUNCTION,
         "to": "Use --mode=rollback or promote.",
-        "label_files monitor_period monitor_until rollback": "Use --mode=monitor.",
+        "label_files monitor_until rollback": "Use --mode=monitor.",
     }
 
     training: Training
@@ -470,7 +470,7 @@ class Rollback(Command):
     needs = {"model_dir": (), "to": ()}
     refuses = {
         "threads processes deterministic": "",
-        f"spec cycle {_OF_CYCLES}": "Remove the flag; it is for other modes of retraining.",
+        f"spec cycle period {_OF_CYCLES}": "Remove the flag; it is for other modes of retraining.",
         "summary_steps histograms profile report prometheus_file": "Only "
         "--tracking is told of a rollback. Remove the flag.",
     }
@@ -497,7 +497,7 @@ class Monitor(Command):
 
     run: InFolder
     watching: Watching
-    retraining: Retraining  # For --serving_dir.
+    retraining: Retraining  # For --serving_dir and --period.
     monitoring: Monitoring
 
 

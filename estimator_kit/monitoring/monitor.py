@@ -14,22 +14,20 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import datetime
 import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-import numpy as np
-
-from estimator_kit.config.areas.monitoring import period_seconds, seconds_of_time
+from estimator_kit.config.areas.monitoring import seconds_of_time
 from estimator_kit.config.modes import Monitor
 from estimator_kit.errors import Locked
 from estimator_kit.monitoring import comparison, conditions, results, rollback
 from estimator_kit.monitoring.baselines import Baselines
 from estimator_kit.monitoring.late_labels import LateLabels
 from estimator_kit.monitoring.measured_rows import MeasuredRows
-from estimator_kit.monitoring.periods import Periods
 from estimator_kit.monitoring.results import Inputs, LogFile, Logs, MonitorReport, PeriodResult
 from estimator_kit.retraining import canaries, cycle_versions
 from estimator_kit.retraining.promotion import Serving, Version
@@ -40,6 +38,7 @@ from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.reading import files
+from input_pipelines.reading.periods import UTC
 
 _log = logging.getLogger("estimator_kit")
 
@@ -92,6 +91,11 @@ def _locked(folder: str) -> Iterator[None]:
         raise Locked(f"another start of --mode=monitor works in {folder}. Try again.") from error
 
 
+def _seconds(moment: datetime.datetime) -> int:
+    """The seconds since 1970."""
+    return int(moment.timestamp())
+
+
 _Key = tuple[int, Optional[int]]  # The start of a period, and a version.
 
 
@@ -101,8 +105,9 @@ class _Start:
         self._command, self._spec, self._folder = command, spec, folder
         until = settings.monitor_until
         self._now = seconds_of_time(until) if until is not None else int(now)
-        self._periods = Periods(period_seconds(settings.monitor_period))
-        self._results = os.path.join(folder, "periods", settings.monitor_period)
+        self._periods = command.retraining.periods
+        name = command.retraining.period.replace(",", "-").replace("/", "-")
+        self._results = os.path.join(folder, "periods", name)
         self._serving: Serving = serving_of(command.run, command.retraining)
         self._baselines = Baselines(spec, command.run.model_dir, self._serving)
         self._labels = LateLabels(spec) if spec.monitoring.key is not None else None
@@ -143,7 +148,7 @@ class _Start:
     def _read_with(self) -> dict[str, Optional[str]]:
         settings = self._command.monitoring
         return {
-            "period": settings.monitor_period,
+            "period": self._command.retraining.period,
             "request_model": settings.request_model,
             "request_time": settings.request_time,
         }
@@ -245,13 +250,12 @@ class _Start:
             return self._logs[path]
         seen: set[int] = set()
         for block in blocks:
-            starts = self._periods.starts_of(block.times)
-            seen |= {*np.unique(starts).tolist()}
-            for start in np.unique(starts).tolist():
+            for period, at in self._periods.of_times(block.times).items():
+                start = _seconds(period.start)
+                seen.add(start)
                 if wanted is not None and start not in wanted:
                     continue
-                at = np.flatnonzero(starts == start)
-                part = block if len(at) == len(starts) else block.take(at)
+                part = block if len(at) == len(block.times) else block.take(at)
                 key = (start, block.version)
                 if key not in self._rows:
                     carried = self._labels.carried if self._labels is not None else ()
@@ -284,11 +288,12 @@ class _Start:
                 self._rows.pop((start, number)).result(self._labels, now=self._now)
                 for number in versions
             ]
-            end = start + self._periods.seconds
+            period = self._periods.containing(datetime.datetime.fromtimestamp(start, tz=UTC))
+            end = _seconds(period.end)
             result = PeriodResult(
-                name=self._periods.name(start),
+                name=period.name,
                 start=start,
-                seconds=self._periods.seconds,
+                seconds=end - start,
                 over=end <= self._now,
                 final=end + self._spec.monitoring.delay <= self._now,
                 inputs=Inputs(
@@ -353,7 +358,7 @@ class _Start:
         rejected = cycle_versions.rolled_back(self._serving)
         report = MonitorReport(
             until=self._now,
-            period=self._command.monitoring.monitor_period,
+            period=self._command.retraining.period,
             live=now_live.number if now_live is not None else None,
             periods=periods[-_MOST_PERIODS:],
             findings=findings,

@@ -32,7 +32,7 @@ class Finding(documents.Part):
     """The result of a check.
 
     Attributes:
-      check: `spec`, `drift`, `label_rate`, `day_rows` or `equal_files`.
+      check: `spec`, `drift`, `label_rate`, `period_rows` or `equal_files`.
       verdict: `warn` or `stop`.
       text: a sentence.
     """
@@ -186,7 +186,7 @@ def _drift(
 
 def _label_rates(spec: FeatureSpec, window: Window, facts: Facts) -> Iterator[Finding]:
     for label, rate in spec.retraining.label_rate.items():
-        if rate.otherwise == "leave_out_day":
+        if rate.otherwise == "leave_out":
             continue  # `window` has left out these periods.
         for period in (*window.train, *window.evaluate):
             problem = label_rate_problem(label, rate, facts.statistics(period.files))
@@ -198,11 +198,11 @@ def _label_rates(spec: FeatureSpec, window: Window, facts: Facts) -> Iterator[Fi
 def _sizes(spec: FeatureSpec, window: Window, other_files: bool) -> Iterator[Finding]:
     together = [window.train, window.evaluate]
     for periods in together if other_files else [(*window.train, *window.evaluate)]:
-        yield from _day_rows(spec, periods)
+        yield from _period_rows(spec, periods)
 
 
-def _day_rows(spec: FeatureSpec, periods: Sequence[PeriodData]) -> Iterator[Finding]:
-    bounds = spec.retraining.day_rows
+def _period_rows(spec: FeatureSpec, periods: Sequence[PeriodData]) -> Iterator[Finding]:
+    bounds = spec.retraining.period_rows
     median = mathematics.median(period.rows for period in periods)
     for period in periods:
         ratio = period.rows / median
@@ -213,11 +213,11 @@ def _day_rows(spec: FeatureSpec, periods: Sequence[PeriodData]) -> Iterator[Find
         else:
             continue
         yield Finding(
-            check="day_rows",
+            check="period_rows",
             verdict=bounds.otherwise,
             text=f"{period.name}: {population(period.rows, period.dropped, 'record')}, "
             f"{ratio:.3g} times the median of {median:,.10g} of the {len(periods)} periods of the "
-            f"window, {wrong}. Check whether {cause}. If it is right, change day_rows in the "
+            f"window, {wrong}. Check whether {cause}. If it is right, change period_rows in the "
             "section retraining of the spec.",
         )
 

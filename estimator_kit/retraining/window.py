@@ -28,14 +28,14 @@ from estimator_kit.config.modes import OnPeriods
 from estimator_kit.retraining import facts as data_facts
 from estimator_kit.retraining.cycle_files import StageFile
 from estimator_kit.retraining.facts import Facts, FileFacts, label_rate_problem
+from feature_specs.durations import duration
 from feature_specs.errors import counted
 from feature_specs.files import copies, documents, file_systems
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import population
 from input_pipelines.errors import DataError
 from input_pipelines.reading import files
-from input_pipelines.reading import periods as all_periods
-from input_pipelines.reading.periods import Period, Periods
+from input_pipelines.reading.periods import DAY, Period, Periods
 
 _log = logging.getLogger("estimator_kit")
 
@@ -206,7 +206,7 @@ def _in_time(existing: Mapping[str, Period], retraining: OnPeriods, newest: Peri
     periods = retraining.periods
     in_time = [period for period in existing.values() if period.start <= newest.start]
     if retraining.window_max_age is not None:
-        oldest = periods.before(newest, all_periods.duration(retraining.window_max_age))
+        oldest = periods.before(newest, duration(retraining.window_max_age))
         in_time = [period for period in in_time if period.start >= oldest]
     return sorted(in_time, key=lambda period: period.start, reverse=True)
 
@@ -292,7 +292,7 @@ def _period_data(
         problems = (
             label_rate_problem(label, rate, facts.statistics(good))
             for label, rate in rates
-            if rate.otherwise == "leave_out_day"
+            if rate.otherwise == "leave_out"
         )
         problem = next((each for each in problems if each is not None), None)
     if problem is not None:
@@ -324,7 +324,7 @@ def _gaps(
         return {}
     span = periods.between(chosen[-1].span, in_time[0])
     missing = [period for period in span if period.name not in existing]
-    if periods.length == all_periods.DAY:
+    if periods.length == DAY:
         return {period.name: "it does not exist" for period in missing}
     gaps: list[list[Period]] = []  # Nights, for example.
     for period in missing:

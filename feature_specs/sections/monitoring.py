@@ -26,13 +26,13 @@ import TensorFlow.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Optional
 
 import pydantic
 from pydantic import Field
 
+from feature_specs.durations import duration
 from feature_specs.entry import Declared, FiniteFloat, PositiveInt, as_tuple, field
 from feature_specs.sections.retraining import (
     GATE_METRICS,
@@ -46,25 +46,9 @@ OF_FEATURES = ("drift", "missing", "unknown")
 OF_OBJECTIVES = ("score_drift",)
 OF_REQUESTS = ("requests", "rows")
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def seconds_of(text: str) -> int:
-    """The seconds of a duration such as 90s, 5m, 12h or 1d.
-
-    Raises:
-      ValueError: the text is not a duration.
-    """
-    match = re.fullmatch(r"(\d{1,9})([smhd])", text)
-    if match is None:
-        raise ValueError(
-            f"got {text!r}, expected a whole number with the unit s, m, h or d, such as 12h"
-        )
-    return int(match[1]) * _UNITS[match[2]]
-
 
 def _duration(text: str) -> str:
-    seconds_of(text)
+    duration(text)
     return text
 
 
@@ -177,7 +161,7 @@ class Monitoring(Declared):
     @property
     def delay(self) -> int:
         """The delay of labels in seconds."""
-        return seconds_of(self.label_delay) if self.label_delay is not None else 0
+        return int(duration(self.label_delay).total_seconds()) if self.label_delay else 0
 
 
 NO_MONITORING = Monitoring()

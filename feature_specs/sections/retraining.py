@@ -2,8 +2,8 @@
 
     retraining:
       label_rate:
-        click: {min: 0.01, max: 0.2, otherwise: leave_out_day}
-      day_rows: {max_ratio: 5, min_ratio: 0.2, otherwise: stop}     # relative to the median period
+        click: {min: 0.01, max: 0.2, otherwise: leave_out}
+      period_rows: {max_ratio: 5, min_ratio: 0.2, otherwise: stop}  # relative to the median period
       drift: stop                      # the action for a distance over a `stop` threshold; or warn
       vocabularies: append             # new words follow the old ones; or re_rank, or keep
       warm_start: live                 # or last, or none
@@ -64,10 +64,10 @@ class LabelRate(Entry):
 
     min: Optional[FiniteFloat] = Field(None, description="The smallest allowed mean.")
     max: Optional[FiniteFloat] = Field(None, description="The largest allowed mean.")
-    otherwise: Literal["stop", "warn", "leave_out_day"] = Field(
+    otherwise: Literal["stop", "warn", "leave_out"] = Field(
         "stop",
         description="The action for a period outside the bounds: `stop` ends the cycle, `warn` "
-        "logs a warning, and `leave_out_day` removes the period from the window.",
+        "logs a warning, and `leave_out` removes the period from the window.",
     )
 
     @pydantic.model_validator(mode="after")
@@ -82,7 +82,7 @@ class LabelRate(Entry):
         return self
 
 
-class DayRows(Entry):
+class PeriodRows(Entry):
     """Bounds for the number of rows of a period, relative to the median period of the window."""
 
     max_ratio: Annotated[float, Field(gt=1, allow_inf_nan=False)] = Field(
@@ -305,8 +305,8 @@ class Retraining(Declared):
         changes="limits",
         description="The bounds for the mean of each label in each period, by label.",
     )
-    day_rows: DayRows = field(
-        DayRows(), changes="limits", description="The bounds for the number of rows of a period."
+    period_rows: PeriodRows = field(
+        PeriodRows(), changes="limits", description="The bounds for the number of rows of a period."
     )
     drift: Literal["stop", "warn"] = field(
         "stop",

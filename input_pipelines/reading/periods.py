@@ -18,7 +18,8 @@ the next name, so that periods neither overlap nor leave time between them:
   period. It begins at the first of both times, and its folder has the records of both. The last
   name of that hour ends with the repetition. Name folders in UTC if this is not what you want.
 
-This module never reads a folder or a file.
+Retraining reads the records of periods, and monitoring the requests in them. This module never
+reads a folder or a file.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ import datetime
 import functools
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
+import numpy as np
+from numpy.typing import NDArray
+
+from feature_specs.durations import duration, text_of
 from feature_specs.errors import nearest
 
 UTC = datetime.timezone.utc
@@ -36,9 +41,6 @@ DAY = datetime.timedelta(days=1)
 _HOUR = datetime.timedelta(hours=1)
 _MINUTE = datetime.timedelta(minutes=1)
 _SECOND = datetime.timedelta(seconds=1)
-
-_UNITS = {"d": DAY, "h": _HOUR, "m": _MINUTE}
-_DURATION = re.compile(r"([1-9]\d{0,6})([dhm]?)")
 
 # The parts of a pattern that the folder of a period replaces, and how that is named.
 _DAYS = re.compile(r"(?<![^/])dt=(?:\*|YYYY-MM-DD)(?![^/])")
@@ -58,24 +60,6 @@ class Period(NamedTuple):
     name: str
     start: datetime.datetime
     end: datetime.datetime
-
-
-def duration(text: str) -> datetime.timedelta:
-    """The length of `30m`, `6h` or `7d`. A number alone is days.
-
-    Raises:
-      ValueError: the text is something else.
-    """
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise ValueError(f"expected minutes, hours or days such as 30m, 6h or 7d, got {text!r}")
-    return int(match[1]) * _UNITS[match[2] or "d"]
-
-
-def text_of(length: datetime.timedelta) -> str:
-    """The shortest text of a duration, such as `7d`."""
-    letter, unit = next((letter, unit) for letter, unit in _UNITS.items() if not length % unit)
-    return f"{length // unit}{letter}"
 
 
 class Periods:
@@ -139,6 +123,23 @@ class Periods:
         while self._start(local + self.length) <= moment:  # In the hour that is repeated.
             local += self.length
         return self._at(local)
+
+    def of_times(self, times: NDArray[Any]) -> dict[Period, NDArray[np.int64]]:
+        """The periods of some times, in seconds since 1970, with the places of the times of each.
+
+        The periods are in the order of time.
+        """
+        at = np.asarray(times, np.float64)
+        order = np.argsort(at, kind="stable")
+        found: dict[Period, NDArray[np.int64]] = {}
+        first = 0
+        while first < len(order):
+            moment = datetime.datetime.fromtimestamp(at[order[first]], tz=UTC)
+            period = self.containing(moment)
+            after = int(np.searchsorted(at, period.end.timestamp(), "left", sorter=order))
+            found[period] = np.sort(order[first:after])
+            first = after
+        return found
 
     def newest(self, as_of: str) -> Period:
         """The last period that begins in a day, an hour or a minute of the zone.

@@ -406,7 +406,7 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "drift.features": [({}, {"features": {"price": {"missing": {"stop": 0.1}}}})],
     "drift.labels": [({}, {"labels": {"y": {"missing": {"stop": 0.1}}}})],
     "retraining.label_rate": [({}, {"label_rate": {"y": {"max": 0.5}}})],
-    "retraining.day_rows": [({}, {"day_rows": {"max_ratio": 2.0}})],
+    "retraining.period_rows": [({}, {"period_rows": {"max_ratio": 2.0}})],
     "retraining.warm_start_epochs": [({}, {"warm_start_epochs": 2})],
     "retraining.full_every": [({}, {"full_every": 7})],
     "retraining.gate": [({}, {"gate": {"conditions": [{"metric": "size_mib", "max": 9.0}]}})],

@@ -60,7 +60,7 @@ CHANGES = {
     "limits": [
         setting("window_min", ("2rows",)),
         field("features.city.required", True), field("drift.labels", {"click": {}}),
-        field("retraining.day_rows", {"otherwise": "stop"}),
+        field("retraining.period_rows", {"otherwise": "stop"}),
     ],
     "nothing": [
         setting("log_every_secs", 7.0), field("objectives.click.metrics", ["gauc", "log_loss"]),

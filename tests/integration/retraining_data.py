@@ -12,7 +12,7 @@ from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows
 
 RETRAINING: dict[str, Any] = {
-    "label_rate": {"click": {"min": 0.05, "otherwise": "leave_out_day"}},
+    "label_rate": {"click": {"min": 0.05, "otherwise": "leave_out"}},
     "gate": {
         "bootstrap": {"samples": 50},
         "conditions": [

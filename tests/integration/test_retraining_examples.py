@@ -35,7 +35,7 @@ def test_the_flagfile_and_the_spec_fit_each_other():
     config = parsed(["--flagfile=retrain.flags", "--mode=retrain"])
     assert config.window == "5d" and config.max_steps is None
     spec = parser.load(ROOT / config.spec)
-    assert spec.retraining.label_rate["click"].otherwise == "leave_out_day"
+    assert spec.retraining.label_rate["click"].otherwise == "leave_out"
     assert len(spec.retraining.gate.conditions) == 8
 
 

@@ -1,4 +1,4 @@
-"""What `monitor` reads: request logs, labels that come later, and the periods.
+"""What `monitor` reads: request logs, and labels that come later.
 
 The gate of `retrain` reads the same request logs. Imports no TensorFlow.
 """
@@ -10,13 +10,10 @@ from typing import ClassVar, Optional
 
 from estimator_kit.config.areas.base import InStore, Settings, setting
 from estimator_kit.config.areas.program import Program
-from feature_specs.sections.monitoring import seconds_of
-
-DAY = 86_400
 
 
 class Monitoring(Settings):
-    """What `monitor` reads: request logs, labels that come later, and the periods."""
+    """What `monitor` reads: request logs, and labels that come later."""
 
     heading: ClassVar[str] = "Monitoring"
 
@@ -48,11 +45,6 @@ class Monitoring(Settings):
         "The name of the model at the server, if the logs have requests to several models.",
         changes="limits",
     )
-    monitor_period: str = setting(
-        "1d",
-        "The length of a period in UTC: a divisor of a day, such as 5m, 1h or 1d.",
-        changes="nothing",
-    )
     monitor_until: Optional[str] = setting(
         None,
         "The time in UTC, such as 2026-01-31T13:30Z, at which periods are over and labels are due; "
@@ -72,28 +64,12 @@ def problems(monitoring: Monitoring, program: Program) -> list[str]:
     if program.mode != "monitor":
         return []
     lines = []
-    try:
-        period_seconds(monitoring.monitor_period)
-    except ValueError as error:
-        lines.append(f"--monitor_period: {error}.")
     if monitoring.monitor_until is not None:
         try:
             seconds_of_time(monitoring.monitor_until)
         except ValueError as error:
             lines.append(f"--monitor_until: {error}.")
     return lines
-
-
-def period_seconds(text: str) -> int:
-    """The seconds of a period such as 1d, 1h or 5m.
-
-    Raises:
-      ValueError: the text is not a duration, or a day is not a multiple of it.
-    """
-    seconds = seconds_of(text)
-    if not 60 <= seconds <= DAY or DAY % seconds:
-        raise ValueError(f"got {text!r}, expected a divisor of a day from 1m to 1d, such as 1h")
-    return seconds
 
 
 def seconds_of_time(text: str) -> int:

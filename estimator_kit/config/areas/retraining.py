@@ -12,9 +12,10 @@ from estimator_kit.config.areas.base import InStore, PositiveInt, Settings, sett
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import RETRAINING_MODES, Program
 from estimator_kit.config.areas.run import Run
+from feature_specs.durations import duration
 from feature_specs.errors import did_you_mean
 from feature_specs.files import stores
-from input_pipelines.reading.periods import Periods, duration
+from input_pipelines.reading.periods import Periods
 
 # The stages of a cycle, in their order.
 STAGES = ("window", "vocabularies", "checks", "train", "gate", "promote", "clean")
@@ -29,9 +30,9 @@ class Retraining(Settings):
 
     period: str = setting(
         "1d",
-        "The length of a period, and the time zone of its folders: 1d in dt=*, 1h in dt=*/hour=*, "
-        "minutes in ts=* (ts=2026-01-05T13-30), or 5m,Europe/Berlin in data/%Y/%m/%d/%H%M. The "
-        "default zone is UTC.",
+        "The length of a period, and its time zone (UTC by default). In retrain, each has a folder "
+        "of records: 1d in dt=*, 1h in dt=*/hour=*, minutes in ts=* (ts=2026-01-05T13-30), or "
+        "5m,Europe/Berlin in data/%Y/%m/%d/%H%M. monitor measures the requests of each together.",
         changes="rows scores",
         named=True,
     )
@@ -185,7 +186,14 @@ def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> 
             )
             if path is not None and stores.is_url(path)
         ]
-    if program.mode != "retrain":
+    if program.mode not in ("retrain", "monitor"):
+        return lines
+    try:
+        _ = retraining.periods
+    except ValueError as error:
+        end = "" if str(error).endswith(("?", ".")) else "."
+        return [*lines, f"--period: {error}{end}"]
+    if program.mode == "monitor":
         return lines
     if retraining.watch:
         lines += [
@@ -209,10 +217,7 @@ def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> 
 
 
 def _period_problems(retraining: Retraining, data: Data) -> list[str]:
-    try:
-        periods = retraining.periods
-    except ValueError as error:
-        return [f"--period: {error}."]
+    periods = retraining.periods
     lines = []
     values = [*retraining.window_min, retraining.eval_window, retraining.window]
     names = [*(["window_min"] * len(retraining.window_min)), "eval_window", "window"]

@@ -167,3 +167,29 @@ def test_a_stored_spec_of_an_earlier_release_has_its_tables_in_its_columns(tmp_p
     with pytest.raises(feature_specs.SpecError, match="shared is no longer an option"):
         feature_specs.load(shutil.copy(path, tmp_path / "mine.json"))
     assert feature_specs.load(path).to_dict() == spec.to_dict()
+
+
+def test_a_stored_spec_of_an_earlier_release_names_days_instead_of_periods(tmp_path):
+    rate = {"min": 0.01, "otherwise": "leave_out"}
+    wanted = feature_specs.parse({
+        "features": {"item": {"dtype": "string"}},
+        "columns": {"item_id": {"hash_bucket": "item", "size": 9}},
+        "groups": {"wide": ["item_id"]},
+        "labels": {"click": {"dtype": "int64"}},
+        "objectives": {"click": {"head": "binary"}},
+        "retraining": {"label_rate": {"click": rate}, "period_rows": {"max_ratio": 3.0}},
+    }).to_dict()  # fmt: skip
+    old = json.loads(json.dumps(wanted))
+    section = old["retraining"]
+    section["day_rows"] = section.pop("period_rows")
+    section["label_rate"]["click"]["otherwise"] = "leave_out_day"
+    path = tmp_path / "feature_spec" / "spec.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(old), "utf-8")
+    assert feature_specs.load(path).to_dict() == wanted
+    with pytest.raises(feature_specs.SpecError) as error:
+        feature_specs.load(shutil.copy(path, tmp_path / "mine.json"))
+    assert "retraining.day_rows: unknown key. Did you mean 'period_rows'?" in str(error.value)
+    assert "got 'leave_out_day', expected 'stop', 'warn' or 'leave_out'. Did you mean" in str(
+        error.value
+    )

@@ -377,7 +377,7 @@ def test_defaults():
         "keep_cycles": 7, "keep_versions": 3, "stage_limits": (),
         "webhook_url_file": None, "tracking": None,
         "request_logs": (), "label_files": (), "request_time": None, "request_model": None,
-        "monitor_period": "1d", "monitor_until": None, "rollback": False,
+        "monitor_until": None, "rollback": False,
         "prometheus_file": None,
         "exit_code_style": "kit", "copies_dir": None, "copies_gib": None, "to": None, "cycle": None,
     }  # fmt: skip

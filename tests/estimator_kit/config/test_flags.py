@@ -251,7 +251,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --model_params=bias=true
         --model_params=rate=0.1
         --model_params=units=[8, 4]
-        --monitor_period=1d
         --period=1d
         --report=on
         --norollback

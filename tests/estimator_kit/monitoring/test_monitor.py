@@ -408,12 +408,29 @@ def test_hours(folder):
     rows = truth()
     write_labels(folder, rows)
     write_requests(folder, rows, size=1)
-    outcome = start(folder, monitor_period="6h", now="2026-01-06T13:00")
+    outcome = start(folder, period="6h", now="2026-01-06T13:00")
     assert [(p.name, p.versions[0].rows, p.over) for p in outcome.report.periods] == [
         ("2026-01-05T00", 50, True), ("2026-01-05T06", 50, True), ("2026-01-05T12", 50, True),
         ("2026-01-05T18", 50, True), ("2026-01-06T00", 50, True), ("2026-01-06T06", 50, True),
         ("2026-01-06T12", 50, False), ("2026-01-06T18", 50, False),
     ]  # fmt: skip
+
+
+def test_hours_of_a_zone_whose_clocks_change(folder):
+    """In Berlin, 2026-03-29 has no 02:00. The period from 00:00 has five hours instead of six."""
+    rows = [{**row, "time": row["time"] + seconds("2026-03-28") - seconds("2026-01-05")}
+            for row in truth()]  # fmt: skip
+    write_labels(folder, rows)
+    write_requests(folder, rows, size=1)
+    outcome = start(folder, period="6h,Europe/Berlin", now="2026-04-01")
+    found = {period.name: period for period in outcome.report.periods}
+    for name, begin, hours in (("2026-03-28T18", "2026-03-28T17:00", 6),
+                               ("2026-03-29T00", "2026-03-28T23:00", 5),
+                               ("2026-03-29T06", "2026-03-29T04:00", 6)):  # fmt: skip
+        own = [r for r in rows if 0 <= r["time"] - seconds(begin) < hours * 3600]
+        assert (found[name].start, found[name].seconds) == (seconds(begin), hours * 3600)
+        assert sum(version.rows for version in found[name].versions) == len(own)
+    assert start(folder, period="6h,Europe/Berlin", now="2026-04-01").measured == ()
 
 
 def test_a_second_start_at_the_same_time_waits_for_its_turn(folder):

@@ -14,8 +14,8 @@ from tests.conftest import DOCUMENT
 from tests.estimator_kit.retraining import reports
 
 
-def spec_of(**day_rows):
-    document = {**DOCUMENT, "retraining": {"day_rows": day_rows} if day_rows else {}}
+def spec_of(**period_rows):
+    document = {**DOCUMENT, "retraining": {"period_rows": period_rows} if period_rows else {}}
     return feature_specs.parse(document)
 
 
@@ -50,10 +50,10 @@ def test_a_day_with_ten_copies_of_one_file(found):
     days = [*sizes(100, 100, 120, 80), day(9, *[("same", 100)] * 10), day(10, ("z", 100))]
     assert found(spec_of(otherwise="stop"), days) == [
         Finding(
-            check="day_rows", verdict="stop",
+            check="period_rows", verdict="stop",
             text="9: 1,000 records, 10 times the median of 100 of the 6 periods of the window, "
             "above max_ratio: 5. Check whether some files are duplicates. If it is right, change "
-            "day_rows in the section retraining of the spec.",
+            "period_rows in the section retraining of the spec.",
         ),
         Finding(
             check="equal_files", verdict="warn",
@@ -64,7 +64,7 @@ def test_a_day_with_ten_copies_of_one_file(found):
 
 def test_without_a_word_in_the_spec_it_is_a_warning(found):
     (finding,) = found(spec_of(), sizes(100, 19, 101, 100))
-    assert (finding.check, finding.verdict) == ("day_rows", "warn")
+    assert (finding.check, finding.verdict) == ("period_rows", "warn")
     assert finding.text.startswith(
         "1: 19 records, 0.19 times the median of 100 of the 4 periods of the window, below "
         "min_ratio: 0.2. Check whether files are missing. "
@@ -99,5 +99,5 @@ def test_a_file_of_training_that_is_scored(found):
 
 @pytest.mark.parametrize("bounds", [{"max_ratio": 1}, {"min_ratio": 1}, {"otherwise": "pass"}])
 def test_bounds_that_cannot_be(bounds):
-    with pytest.raises(SpecError, match=f"retraining.day_rows.{next(iter(bounds))}: "):
+    with pytest.raises(SpecError, match=f"retraining.period_rows.{next(iter(bounds))}: "):
         spec_of(**bounds)

@@ -61,7 +61,7 @@ pytestmark = pytest.mark.no_tensorflow
          "'click'?"),
         ({"gat": {}}, "retraining.gat: unknown key. Did you mean 'gate'?"),
         ([], "retraining: got [], expected a mapping of "
-         "label_rate, day_rows, drift, vocabularies, warm_start, warm_start_epochs, full_every, "
+         "label_rate, period_rows, drift, vocabularies, warm_start, warm_start_epochs, full_every, "
          "gate"),
     ],
 )  # fmt: skip
@@ -73,7 +73,7 @@ def test_mistakes_are_named(document, section, message):
 
 def test_it_is_kept_and_read_again(document):
     section = {
-        "label_rate": {"click": {"min": 0.01, "otherwise": "leave_out_day"}},
+        "label_rate": {"click": {"min": 0.01, "otherwise": "leave_out"}},
         "full_every": 7,
         "gate": {"conditions": [{"metric": "auc/click", "max_loss": 0.01, "slice": "city"}]},
     }

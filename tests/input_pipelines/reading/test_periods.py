@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 import zoneinfo
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from input_pipelines.reading import periods
-from input_pipelines.reading.periods import Periods, duration
+from feature_specs.durations import duration
+from input_pipelines.reading.periods import Periods
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -28,6 +29,10 @@ MOMENTS = st.datetimes(
 
 def utc(*values):
     return datetime.datetime(*values, tzinfo=UTC)
+
+
+def utc_of(seconds):
+    return datetime.datetime.fromtimestamp(seconds, tz=UTC)
 
 
 def all_of(text, first, last):
@@ -112,20 +117,22 @@ def test_ends_of_months_and_years(text, name, after):
     assert [period.name for period in all_of(text, name, after)] == [name, after]
 
 
-def test_durations():
-    assert [duration(text) for text in ("5m", "36h", "7d", "7")] == [
-        datetime.timedelta(minutes=5), datetime.timedelta(hours=36), datetime.timedelta(days=7),
-        datetime.timedelta(days=7),
-    ]  # fmt: skip
-    assert [periods.text_of(duration(t)) for t in ("5m", "120m", "48h", "36h")] == [
-        "5m", "2h", "2d", "36h",
-    ]  # fmt: skip
+@settings(max_examples=100, deadline=None)
+@given(st.lists(MOMENTS), st.sampled_from(ZONES), st.sampled_from(LENGTHS))
+def test_the_periods_of_times_are_those_of_each_time(moments, zone, length):
+    made = Periods.of(f"{length},{zone}")
+    times = [moment.timestamp() for moment in moments]
+    found = made.of_times(np.array(times))
+    assert [*found] == sorted({*found}, key=lambda period: period.start)
+    of_each = {place: period for period, places in found.items() for place in places.tolist()}
+    assert of_each == {i: made.containing(utc_of(times[i])) for i in range(len(times))}
+    assert all(np.array_equal(places, np.sort(places)) for places in found.values())
+
+
+def test_a_window_is_a_number_of_periods():
     assert Periods.of("5m").count(duration("7d")) == 2016
     with pytest.raises(ValueError, match=r"expected a multiple of 1d, .* got '36h'"):
         Periods().count(duration("36h"))
-    for text in ("0", "-1d", "1.5h", "1w", "", "7D", "1d "):
-        with pytest.raises(ValueError, match="expected minutes, hours or days"):
-            duration(text)
 
 
 @pytest.mark.parametrize(
