@@ -305,13 +305,13 @@ class Checkpoint(Artifact):
     def read(self, folder, start):
         """Both a training that goes on, and an evaluation, prediction or export, check it."""
         config, spec, outline = start.training(f"{folder}/model"), start.spec, start.outline
-        model = make_model(config, spec)
+        command, model = command_of(config), make_model(config, spec)
         shapes = {name: outline.variables[name] for name in outline.weights}
         weights = model_outline.ModelWeights(shapes, outline.metrics, outline.places)
         with mock.patch.object(model_outline, "weights_of", lambda model: weights):
             (problem,) = {
-                refusal(check_start, config, spec, model, outline),
-                refusal(trained_estimator, config, spec, model),
+                refusal(check_start, command.run, spec, model, outline),
+                refusal(trained_estimator, command, spec, model),
             }
         if problem:
             raise CheckpointError(problem)
