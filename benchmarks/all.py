@@ -3,7 +3,7 @@
     python benchmarks/all.py [--rounds 3] [--only speed,run,wide_deep,serving,short_runs]
 
 It runs the other benchmarks and collects their lines. With three rounds it took 17 minutes on two
-slow cores that did nothing else, with five 20 minutes on two faster ones. Whole processes (`run`
+slow cores that did nothing else, with five 12 minutes on two faster ones. Whole processes (`run`
 and `short_runs`) have half as many rounds, because they take long, and only their start varies. It
 writes the tables in docs/reference/speed.md and the number in README.md if it measured everything.
 With `--only` it only prints.

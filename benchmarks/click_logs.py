@@ -33,7 +33,7 @@ def generate(folder: str, rows: int, *, lists: bool = False) -> list[str]:
     paths = [str(Path(folder, f"{kind}{rows}-{i}-of-{SHARDS}.tfrecord")) for i in range(SHARDS)]
     for i, path in enumerate(paths):
         if not Path(path).exists():
-            made = _columns(rows // SHARDS, seed=i)
+            made = columns(rows // SHARDS, seed=i)
             write(path, made | _words(rows // SHARDS, seed=i) if lists else made)
     return paths
 
@@ -61,7 +61,7 @@ def _words(count: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _columns(count: int, seed: int) -> dict[str, Any]:
+def columns(count: int, seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     numbers = random.exponential(3.0, (count, len(NUMBERS))).astype(np.float32)
     # Low numbers are frequent: the square of a uniform number.

@@ -323,14 +323,16 @@ class _Walk:
         parts: list[tuple[str, int]] = []
         start = 0
         others = [other for other in range(out.shape.rank) if other != axis]
+        back = flat(self._of((out.name, axis)))
+        if not has_logits(back):
+            back = None
         for tensor in inputs:
             self._pair(out, others, tensor, others)
             tensor_places, size = flat(self._of((tensor.name, axis))), _size(tensor, axis)
             if size is None:
                 return False
             parts += tensor_places or ((NO_COLUMN, size),)
-            out_places = flat(self._of((out.name, axis)))
-            self._back((tensor.name, axis), out_places and cut(out_places, start, start + size))
+            self._back((tensor.name, axis), back and cut(back, start, start + size))
             start += size
         if any(name != NO_COLUMN for name, _ in parts):
             self._label((out.name, axis), ((_size(out, axis), tuple(parts)),))

@@ -95,11 +95,12 @@ def flat(factors: Optional[Sequence[Factor]]) -> Optional[Places]:
     """The places of a product of factors. The last factor varies fastest."""
     if factors is None or all(places is None for _, places in factors):
         return None
-    result: Places = ((NO_COLUMN, 1),)
+    result: Optional[Places] = None
     for size, places in factors:
         if size is None:
             return None
-        result = tuple(_product(result, places or ((NO_COLUMN, size),)))
+        factor = places or ((NO_COLUMN, size),)
+        result = factor if result is None else tuple(_product(result, factor))
     return result
 
 
