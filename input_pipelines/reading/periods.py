@@ -156,8 +156,7 @@ class Periods:
                 form = _NAMES[_MINUTE if "-" in as_of.partition("T")[2] else _HOUR]
                 begin, length = self._read(form, as_of), _HOUR if form == _NAMES[_HOUR] else _MINUTE
             else:
-                day = datetime.date.fromisoformat(as_of)
-                begin, length = datetime.datetime(day.year, day.month, day.day), DAY
+                begin, length = self._read(_NAMES[DAY], as_of), DAY
             end = self._start(begin + length)
             if self._start(begin) < end:
                 return self.containing(end - datetime.timedelta(microseconds=1))

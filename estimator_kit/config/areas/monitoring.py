@@ -6,6 +6,7 @@ The gate of `retrain` reads the same request logs. Imports no TensorFlow.
 from __future__ import annotations
 
 import datetime
+import re
 from typing import ClassVar, Optional
 
 from estimator_kit.config.areas.base import InStore, Settings, setting
@@ -79,10 +80,12 @@ def seconds_of_time(text: str) -> int:
       ValueError: the text is not a time, or is of another zone than UTC.
     """
     expected = f"expected a time in UTC such as 2026-01-31 or 2026-01-31T13:30Z, got {text!r}"
+    # From Python 3.11 on, fromisoformat reads other forms, too, such as 20260131 and 2026-W05-6.
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d(?:[T ]\d\d(?::\d\d){0,2})?)Z?", text)
+    if match is None:
+        raise ValueError(expected)
     try:
-        at = datetime.datetime.fromisoformat(text[:-1] if text.endswith("Z") else text)
+        at = datetime.datetime.fromisoformat(match[1])
     except ValueError as error:
         raise ValueError(expected) from error
-    if at.tzinfo is not None:
-        raise ValueError(expected)
     return int(at.replace(tzinfo=datetime.timezone.utc).timestamp())

@@ -42,3 +42,11 @@ def test_wrong_settings_are_named(fields, message):
 def test_times():
     assert seconds_of_time("1970-01-02") == 86_400
     assert seconds_of_time("1970-01-01T01:30Z") == seconds_of_time("1970-01-01T01:30:00") == 5400
+
+
+@pytest.mark.parametrize(
+    "text", ["20260131", "2026-W05-6", "2026-01-31T1330", "2026-01-31T13:30:00,5", "2026-02-30"]
+)
+def test_every_python_reads_the_same_times(text):
+    with pytest.raises(ValueError, match="expected a time in UTC such as 2026-01-31"):
+        seconds_of_time(text)
