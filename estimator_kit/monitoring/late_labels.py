@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.client import messages
 from estimator_kit.model.heads import judged_labels
 from estimator_kit.scoring import logged_answers
@@ -78,7 +79,8 @@ class LateLabels:
         """Reads the records with a wanted key.
 
         Raises:
-          DataError: a file is damaged, or a record is not an Example or has no key.
+          DataError: a file is damaged, or a record is not an Example, or has no key or a key of
+            another type than in the spec.
         """
         key = self._spec.monitoring.key
         assert key is not None, "without a key, no label is read"
@@ -95,15 +97,25 @@ class LateLabels:
                             "tf.train.Example. Name only records with labels in --label_files."
                         ) from error
                     for row, value in enumerate(values_of(features, key, len(records))):
-                        if value is None:
-                            raise DataError(
-                                f"{path}: record {before + row}: expected one value of {key!r}, "
-                                "the key of the section monitoring, got none or several"
-                            )
+                        self._check_key(value, f"{path}: record {before + row}")
                         if value in wanted:
                             # Two concatenated messages are one message with the fields of both.
                             self._records[value] = self._records.get(value, b"") + records[row]
                     before += len(records)
+
+    def _check_key(self, value: Any, where: str) -> None:
+        key = self._spec.monitoring.key or ""
+        if value is None:
+            raise DataError(
+                f"{where}: expected one value of {key!r}, the key of the section monitoring, got "
+                "none or several. Write the key into each record of --label_files."
+            )
+        dtype = self._spec.features[key].dtype
+        if isinstance(value, bytes) != (dtype == "string"):
+            raise DataError(
+                f"{where}: expected a value of {key!r} with the type {dtype}, as in the spec, got "
+                f"{value!r}. Write it with this type."
+            )
 
     def have(self, keys: Sequence[Any]) -> NDArray[np.bool_]:
         """Which keys have a record with labels, bool [rows]."""
@@ -124,7 +136,8 @@ class LateLabels:
         ]
         parts: dict[str, list[Labeled]] = {name: [] for name in logged_answers.judged(self._spec)}
         for start in range(0, len(records), _ROWS):
-            for name, labeled in self._read_labels(records[start : start + _ROWS]).items():
+            part = slice(start, start + _ROWS)
+            for name, labeled in self._read_labels(records[part], keys[part]).items():
                 parts[name].append(labeled)
         return {
             name: Labeled(*(np.concatenate(column) for column in zip(*listed)))
@@ -132,15 +145,19 @@ class LateLabels:
             if listed
         }
 
-    def _read_labels(self, records: list[bytes]) -> dict[str, Labeled]:
+    def _read_labels(self, records: list[bytes], keys: Sequence[Any]) -> dict[str, Labeled]:
         try:
             parsed = tf.io.parse_example(tf.constant(records, tf.string), self._entries)
             labels = self._reader.read(dict(parsed))
         except checks.BAD_RECORD_ERRORS as error:
-            reason = checks.text_of(error) or str(error).splitlines()[0]
+            middle = len(records) // 2
+            for part in (slice(middle), slice(middle, None)) if middle else ():
+                self._read_labels(records[part], keys[part])  # To name the row.
+            reason = checks.text_of(error) or tensorflow_errors.reason(error)
             raise DataError(
-                f"the labels of --label_files cannot be read: {reason}. Repair the files; a "
-                "feature that a label needs must be in its record or in the request."
+                f"--label_files: the labels of the row whose {self._spec.monitoring.key} is "
+                f"{_text_of_key(keys[0])} cannot be read: {reason}. Repair the record; a feature "
+                "that a label needs must be in it or in the request."
             ) from error
         result = {}
         for name in logged_answers.judged(self._spec):
@@ -162,6 +179,10 @@ class LateLabels:
                 feature.float_list.value.append(value)
         content: bytes = example.SerializeToString()
         return content
+
+
+def _text_of_key(key: Any) -> str:
+    return repr(key.decode("utf-8", "backslashreplace") if isinstance(key, bytes) else key)
 
 
 def extras_of(records: Sequence[bytes], names: Sequence[str], *, in_context: bool) -> list[bytes]:

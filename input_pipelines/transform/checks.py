@@ -31,7 +31,12 @@ BAD_RECORD_ERRORS = (
 def text_of(error: Exception) -> Optional[str]:
     """The message of a failed check without the text TensorFlow adds; None for another error."""
     line = next((line for line in str(error).splitlines() if PREFIX in line), None)
-    return line.partition(PREFIX)[2].replace("\\'", "'").strip(' []"') if line else None
+    if line is None:
+        return None
+    before, _, text = line.partition(PREFIX)
+    text = text.replace("\\'", "'").strip(' "')
+    # A graph puts brackets around the message. The message itself may end with one, as in [0, 1].
+    return text.removesuffix("]").rstrip(' "') if before.rstrip(' "').endswith("[") else text
 
 
 def finite(numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
