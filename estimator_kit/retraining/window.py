@@ -151,7 +151,9 @@ def choose(
     """
     periods = retraining.periods
     newest = periods.newest(as_of)
-    existing = _existing(data.train_files, periods)
+    existing, wrong = _existing(data.train_files, periods)
+    for problem in wrong:
+        _log.warning("--train_files: %s, so its folder is ignored", problem)
     in_time = _in_time(existing, retraining, newest)
     for_evaluation = retraining.eval_count
     wanted = retraining.train_count + for_evaluation
@@ -179,17 +181,18 @@ def complete_periods(
 ) -> tuple[tuple[str, tuple[Optional[tuple[int, int]], ...]], ...]:
     """The newest periods, twice as many as a window has, and the stamps of their `_SUCCESS` files.
 
-    It lists folders and reads nothing, so a file that changes later under the same `_SUCCESS` is
-    not noticed.
+    Behind them are the folders that `choose` warns of, without stamps. It lists folders and reads
+    nothing, so a file that changes later under the same `_SUCCESS` is not noticed.
     """
     periods = retraining.periods
-    existing = _existing(data.train_files, periods)
+    existing, wrong = _existing(data.train_files, periods)
     in_time = _in_time(existing, retraining, periods.newest(as_of))
     patterns = dict.fromkeys([*data.train_files, *data.judging_files])
-    return tuple(
+    complete = tuple(
         (period.name, tuple(_success(periods.folder(p, period.name)) for p in patterns))
         for period in in_time[: 2 * (retraining.train_count + retraining.eval_count)]
     )
+    return (*complete, *((problem, ()) for problem in wrong))
 
 
 def _success(folder: str) -> Optional[tuple[int, int]]:
@@ -229,23 +232,26 @@ def _read_together(data: Data, periods: Periods, facts: Facts, likely: Sequence[
     facts.of_files(sorted(paths))
 
 
-def _existing(patterns: Sequence[str], periods: Periods) -> dict[str, Period]:
-    """The periods for which every pattern has a folder, by name."""
+def _existing(
+    patterns: Sequence[str], periods: Periods
+) -> tuple[dict[str, Period], tuple[str, ...]]:
+    """The periods for which every pattern has a folder, by name, and what is wrong with others."""
     common: Optional[dict[str, Period]] = None
+    wrong: dict[str, None] = {}
     for pattern in patterns:
         found = {}
         for path in files.glob(periods.folders(pattern), with_folders=True):
             try:
                 period = periods.of_folder(pattern, path)
             except ValueError as error:
-                _log.warning("--train_files: %s, so its folder is ignored", error)
+                wrong[str(error)] = None
                 continue
             if period is not None:
                 found[period.name] = period
         common = {
             name: found[name] for name in (found if common is None else common.keys() & found)
         }
-    return common or {}
+    return common or {}, tuple(wrong)
 
 
 def _period_data(

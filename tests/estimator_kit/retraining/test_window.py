@@ -12,7 +12,13 @@ import zlib
 import pytest
 
 from estimator_kit.retraining.facts import FileFacts
-from estimator_kit.retraining.window import CycleWindow, PeriodData, Window, choose
+from estimator_kit.retraining.window import (
+    CycleWindow,
+    PeriodData,
+    Window,
+    choose,
+    complete_periods,
+)
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 from tests.integration.retraining_data import config, write_day, write_spec
@@ -120,6 +126,16 @@ def test_a_folder_of_a_day_that_there_is_not_is_passed_over(folder, caplog):
     assert caplog.messages == [
         "--train_files: dt=2026-02-30 is not a valid date, so its folder is ignored"
     ]
+
+
+def test_a_look_changes_with_a_wrong_folder_and_warns_of_nothing(folder, caplog):
+    def look():
+        return complete_periods(*[config(folder)] * 2, as_of="2026-03-01")
+
+    before = look()
+    (folder / "data" / "dt=2026-02-30").mkdir()
+    assert look() == (*before, ("dt=2026-02-30 is not a valid date", ()))
+    assert not caplog.messages
 
 
 def test_damaged_files_stop_or_are_left_out(folder):
