@@ -203,6 +203,7 @@ class _Start:
                 for path in paths
                 if path in known.files and known.files[path].stamp == stamps[path]
             }
+        self._reader.models.update(*(log.models for log in self._logs.values()))
         of_known = {start for log in self._logs.values() for start in log.periods}
         stale = {start for start in of_known | {*self._kept} if self._is_stale(start, stamps)}
         # Rows of a file that is not read again, in a period that a new file has as well.
@@ -263,7 +264,12 @@ class _Start:
                     self._rows[key] = MeasuredRows(self._spec, baseline, carried)
                 self._rows[key].add(part)
         not_read = dict(sorted(self._reader.not_read.items()))
-        self._logs[path] = LogFile(stamp=stamp, periods=sorted(seen), not_read=not_read)
+        self._logs[path] = LogFile(
+            stamp=stamp,
+            periods=sorted(seen),
+            models=sorted(self._reader.models),
+            not_read=not_read,
+        )
         return self._logs[path]
 
     # --- Measuring ---

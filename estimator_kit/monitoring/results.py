@@ -28,12 +28,14 @@ class LogFile(documents.Part):
     Attributes:
       stamp: its size and modification time.
       periods: the starts of the periods of its rows.
+      models: the models to which requests were read, without `--request_model`: one or none.
       not_read: how many requests were not read, by the reason.
       problem: why it is left out, or None.
     """
 
     stamp: list[int]
     periods: list[int] = Field([])
+    models: list[str] = Field([])
     not_read: dict[str, int] = Field({})
     problem: Optional[str] = None
 

@@ -399,9 +399,24 @@ def test_damaged_labels_are_an_error(folder):
     writing.write_examples(str(path), [{"click": 1, "buy": 0}])
     with pytest.raises(DataError, match=r"record 0: expected one value of 'impression', the key"):
         start(folder)
-    writing.write_examples(str(path), [{"impression": "i1", "click": 7, "buy": 0}])
-    with pytest.raises(DataError, match=r"the labels of --label_files cannot be read: .*click"):
+    writing.write_examples(str(path), [{"impression": 5, "click": 1, "buy": 0}])
+    with pytest.raises(DataError, match=r"record 0: expected a value .* type string, .* got 5\."):
         start(folder)
+    for click, reason in ((7, r"label 'click' must be in \[0, 1\]\."), ("yes", "Name: .*click")):
+        writing.write_examples(str(path), [{"impression": "i9", "click": click, "buy": 0}])
+        where = "--label_files: the labels of the row whose impression is 'i9' cannot be read"
+        with pytest.raises(DataError, match=f"{where}: {reason}"):
+            start(folder)
+
+
+def test_a_later_log_of_another_model_is_an_error(folder):
+    write_requests(folder, truth())
+    start(folder)
+    other = predict_log(records_of(truth()[:1]), {}, time=seconds("2026-01-07"), model="films")
+    write_log(folder / "logs" / "b.tfrecord", [other])
+    with pytest.raises(DataError, match=r"b.tfrecord: record 0: .* models, 'ads', 'films'"):
+        start(folder)
+    assert start(folder, request_model="ads").report.not_read == {"requests to other models": 1}
 
 
 def test_hours(folder):
