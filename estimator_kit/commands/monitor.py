@@ -52,6 +52,7 @@ def _text(outcome: Outcome, path: str) -> str:
     lines = [f"{counted(len(report.periods), 'period')} in {path}; {what}"]
     lines += [finding.sentence for finding in report.findings]
     lines += [f"{count:,} {reason} were not read" for reason, count in report.not_read.items()]
+    lines += [f"left out: {why}" for why in report.left_out.values()]
     made = outcome.rolled_back
     if made is not None:
         lines.append(
