@@ -5,8 +5,9 @@
 A condition reads the newest periods of the live version that can be judged: the period is over,
 its labels had their time if the metric needs them, and it has at least `min_rows` rows. The
 condition is broken if the newest `periods` of them all break it. So one bad period does not count
-if the next one is good, and periods with few rows neither break nor repair anything. This module
-uses neither TensorFlow nor the disk.
+if the next one is good, and periods with few rows neither break nor repair anything; the finding
+says why the newest one does not count. A period without any log has no request. This module uses
+neither TensorFlow nor the disk.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Optional
 
 from estimator_kit.model.heads import row_metrics
 from estimator_kit.monitoring.results import Finding, Metric, PeriodResult, VersionResult
+from feature_specs.errors import counted
 from feature_specs.heads import METRICS
 from feature_specs.sections.monitoring import OF_REQUESTS, MonitorCondition, Monitoring
 
@@ -30,6 +32,7 @@ def judge(
     *,
     live: Optional[int],
     at_gate: Mapping[str, float],
+    silent: Sequence[str] = (),
 ) -> list[Finding]:
     """All findings, in the order of the conditions; of slices, the values in alphabetical order.
 
@@ -38,6 +41,7 @@ def judge(
       periods: all periods, the oldest first.
       live: the version that is live, or None.
       at_gate: the metrics of that version at the gate of its cycle.
+      silent: the names of later periods, which are over and have no log, the oldest first.
     """
     own = [
         (period, version)
@@ -55,7 +59,11 @@ def judge(
         before = at_gate.get(condition.metric)
         if condition.slice is None:
             judged = list(_judged(condition, own, "", before))
-            findings.append(_verdict(condition, "", judged))
+            if live is not None and condition.metric in OF_REQUESTS:
+                nothing = Metric(value=0.0, rows=0)
+                is_broken = _is_broken(condition, nothing, before)
+                judged += [(name, nothing, is_broken) for name in silent]
+            findings.append(_verdict(condition, "", judged, own))
             continue
         names = {
             name
@@ -64,9 +72,11 @@ def judge(
             if name.startswith(f"{condition.slice}=")
         }
         of_slices = {name: list(_judged(condition, own, name, before)) for name in sorted(names)}
-        findings += [_verdict(condition, n, judged) for n, judged in of_slices.items() if judged]
+        findings += [
+            _verdict(condition, name, judged, own) for name, judged in of_slices.items() if judged
+        ]
         if not any(of_slices.values()):
-            findings.append(_verdict(condition, condition.slice, []))
+            findings.append(_verdict(condition, condition.slice, [], []))
     return findings
 
 
@@ -88,15 +98,20 @@ def _judged(
     before: Optional[float],
 ) -> Iterator[_Judged]:
     for period, version in own:
-        if condition.of_rows and not period.final:
-            continue
         metric = _metric(condition, version, where)
-        if metric is None:
-            continue
-        few = metric.rows < condition.min_rows and condition.metric not in OF_REQUESTS
-        if few or metric.value is None:
-            continue
-        yield period.name, metric, _is_broken(condition, metric, before)
+        if metric is not None and not _why_not(condition, period, metric):
+            yield period.name, metric, _is_broken(condition, metric, before)
+
+
+def _why_not(condition: MonitorCondition, period: PeriodResult, metric: Optional[Metric]) -> str:
+    """Why a period does not count; empty if it does."""
+    if condition.of_rows and not period.final:
+        return "its labels are still open"
+    if metric is None:
+        return "it was not measured"
+    if metric.rows < condition.min_rows and condition.metric not in OF_REQUESTS:
+        return f"{counted(metric.rows, 'row')}, fewer than min_rows {condition.min_rows}"
+    return "it is not defined" if metric.value is None else ""
 
 
 def _metric(condition: MonitorCondition, version: VersionResult, where: str) -> Optional[Metric]:
@@ -146,15 +161,27 @@ def _badness(name: str, value: float) -> float:
     return math.inf if math.isnan(badness) else badness
 
 
-def _verdict(condition: MonitorCondition, where: str, judged: list[_Judged]) -> Finding:
+def _verdict(
+    condition: MonitorCondition,
+    where: str,
+    judged: list[_Judged],
+    own: Sequence[tuple[PeriodResult, VersionResult]],
+) -> Finding:
     newest = judged[-condition.periods :]
+    last = ""
+    if own:
+        period, version = own[-1]
+        why = _why_not(condition, period, _metric(condition, version, where))
+        last = f"{period.name} does not count: {why}" if why else ""
     if not newest:
-        return _finding(condition, where, None, [], "no period of the live version can be judged")
+        note = "no period of the live version can be judged"
+        return _finding(condition, where, None, [], f"{note}; {last}" if last else note)
     broken = len(newest) == condition.periods and all(entry[2] for entry in newest)
     note = ""
     if not broken and all(entry[2] for entry in newest):
         note = f"{condition.periods} periods decide"
-    return _finding(condition, where, broken, newest, note)
+    notes = "; ".join(filter(None, [note, last]))
+    return _finding(condition, where, broken, newest, notes)
 
 
 def _finding(

@@ -88,15 +88,22 @@ class MeasuredRows:
         self._count_unknown(features)
         self._times.append(block.times)
         key = self._spec.monitoring.key
-        self._keys += (
-            [None] * rows if key is None else values_of(block.features, key, rows).tolist()
-        )
+        self._keys += [None] * rows if key is None else self._keys_of(block, key)
         in_context = self._spec.sequence_examples
         self._extras += extras_of(block.records, self._carried, in_context=in_context)
         for name, parts in self._columns.items():
             parts.append(values_of(block.features, name, rows))
         for name, listed in self._scores.items():
             listed.append(self._as_now(name, block.scores.get(name)))
+
+    def _keys_of(self, block: Block, name: str) -> list[Any]:
+        """The key of each row, or None. A key of another type than the spec's is none."""
+        is_text = self._spec.features[name].dtype == "string"
+        found = values_of(block.features, name, len(block.records)).tolist()
+        keys = [key if key is None or isinstance(key, bytes) == is_text else None for key in found]
+        if keys != found:
+            self._other_types.add(name)
+        return keys
 
     def _kept(self, block: Block) -> NDArray[Any]:
         """The places of the rows that the filter keeps, or cannot decide."""

@@ -32,7 +32,7 @@ from estimator_kit.monitoring.results import Inputs, LogFile, Logs, MonitorRepor
 from estimator_kit.retraining import canaries, cycle_versions
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.stages import serving_of
-from estimator_kit.scoring.request_logs import RequestLogs, log_files
+from estimator_kit.scoring.request_logs import RequestLogs, SeveralModels, log_files
 from feature_specs.files import file_systems, locks
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -222,7 +222,19 @@ class _Start:
             if again & {*self._logs[path].periods}:
                 self._read_file(path, self._logs[path].stamp, again)
         frozen = {start for start in late if self._is_frozen(start, stamps)}
-        return (stale | late) - frozen
+        wanted = (stale | late) - frozen
+        self._forget(wanted - {key[0] for key in self._rows})
+        return wanted
+
+    def _forget(self, starts: set[int]) -> None:
+        """Removes periods whose log files were written again, without any row of them."""
+        for start in sorted(starts & {*self._kept}):
+            kept = self._kept[start]
+            logs = [self._logs[path] for path in kept.inputs.files if path in self._logs]
+            if len(logs) == len(kept.inputs.files) and all(log.problem is None for log in logs):
+                _log.warning("the period %s no longer has a row in its log files", kept.name)
+                os.remove(os.path.join(self._results, f"{kept.name}.json"))
+                del self._kept[start]
 
     def _is_frozen(self, start: int, stamps: Mapping[str, list[int]]) -> bool:
         """Whether log files of a kept period were deleted, so that it cannot be measured again."""
@@ -243,9 +255,9 @@ class _Start:
         self._reader.not_read.clear()
         try:
             blocks = list(self._reader.blocks(path))
+        except SeveralModels:
+            raise
         except DataError as error:
-            if "--request_model" in str(error):
-                raise
             _log.warning("a log file is left out: %s", error)
             self._logs[path] = LogFile(stamp=stamp, problem=str(error))
             return self._logs[path]
@@ -314,6 +326,23 @@ class _Start:
             names.append(result.name)
         return names
 
+    def _silent(self) -> list[str]:
+        """The newest periods that are over and have no log, the oldest first.
+
+        The log of the last one may still be on its way, so it is not among them.
+        """
+        if not self._kept:
+            return []
+        last = self._kept[max(self._kept)]
+        end, names = last.start + last.seconds, list[str]()
+        most = max((c.periods for c in self._spec.monitoring.conditions), default=0)
+        period = self._periods.containing(datetime.datetime.fromtimestamp(self._now, tz=UTC))
+        while _seconds(period.start) > end and len(names) <= most:
+            before = period.start - datetime.timedelta(seconds=1)
+            period = self._periods.containing(before)
+            names.append(period.name)
+        return names[:0:-1]
+
     def _label_files(self) -> list[str]:
         patterns = self._command.monitoring.label_files
         found = [pattern for pattern in patterns if files.glob(pattern)]
@@ -337,6 +366,7 @@ class _Start:
             periods,
             live=number,
             at_gate=self._baselines.metrics_of(number),
+            silent=self._silent(),
         )
         broken = [f for f in findings if f.broken]
         for finding in broken:

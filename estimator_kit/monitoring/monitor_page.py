@@ -29,8 +29,11 @@ def headline(report: MonitorReport) -> str:
     """What is live, and whether a condition is broken, in one sentence."""
     at = datetime.datetime.fromtimestamp(report.until, tz=datetime.timezone.utc)
     live = f"version {report.live} is live" if report.live is not None else "no version is live"
-    broken = sum(finding.broken is True for finding in report.findings)
+    verdicts = [finding.broken for finding in report.findings]
+    broken, open_ = verdicts.count(True), verdicts.count(None)
     state = f"{counted(broken, 'condition')} broken" if broken else "no condition is broken"
+    if open_:
+        state += f", {open_:,} of {len(verdicts):,} not judged"
     return f"{live}; {state}; as of {at.strftime('%Y-%m-%d %H:%M UTC')}"
 
 
@@ -214,11 +217,16 @@ def _features(periods: Sequence[PeriodResult]) -> Optional[Section]:
                 go.Scatter(x=[*points], y=[*points.values()], mode="lines+markers", name=name)
             )
         figures.append(fig)
-    newest = next((v for p in reversed(periods) for v in reversed(p.versions) if v.features), None)
+    newest, period = next(
+        ((v, p.name) for p in reversed(periods) for v in reversed(p.versions) if v.features),
+        (None, ""),
+    )
     text = (
         f"The {_MOST_LINES} features with the largest values; of several versions in a period, the "
-        "worst. The table is of the newest period."
+        "worst."
     )
+    if newest is not None:
+        text += f" The table is of version {newest.name} in {period}."
     section = with_charts("Features by period", text, figures)
     if section is None or newest is None:
         return section

@@ -333,10 +333,11 @@ def _folder(
         if before is not None and before.identity == identity:
             if last.outcome == "refused" and _forget_verdicts(last, before, limits):
                 return last
+            again = "" if retraining.watch else " Use --force to run another cycle."
             by_gate = " by the gate" if last.outcome == "refused" else ""
             raise NothingToDo(
                 f"cycle {last.name} with the same periods, spec, code and flags was "
-                f"{last.outcome}{by_gate}. Use --force to run another cycle."
+                f"{last.outcome}{by_gate}.{again}"
             )
     return cycle_files.new(run.model_dir)
 

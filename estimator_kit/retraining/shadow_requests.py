@@ -27,7 +27,7 @@ from estimator_kit.config.areas.monitoring import Monitoring
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining.shadow import Shadow, problem
 from estimator_kit.scoring.eval_rows import predictions_of
-from estimator_kit.scoring.request_logs import Block, RequestLogs, log_files
+from estimator_kit.scoring.request_logs import Block, RequestLogs, SeveralModels, log_files
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.errors import counted
 from feature_specs.files import file_systems
@@ -72,7 +72,7 @@ def newest(
       count: how many requests.
 
     Raises:
-      DataError: the logs have requests to several models, and no setting chooses one.
+      SeveralModels: the logs have requests to several models, and no setting chooses one.
     """
     try:
         paths = log_files(monitoring.request_logs)
@@ -89,9 +89,9 @@ def newest(
             break
         try:
             blocks = list(reader.blocks(path))
+        except SeveralModels:
+            raise
         except DataError as error:
-            if "--request_model" in str(error):
-                raise
             _log.warning("a log file is left out: %s", error)
             left_out += 1
             continue

@@ -86,7 +86,7 @@ def _one(work: Callable[[], bool], ended: Signalled) -> tuple[int, str]:
         child = os.fork()
     if not child:
         os.close(reading)
-        _work(work, writing, watcher)
+        _work(work, writing, watcher, ended)
     os.close(writing)
     before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
 
@@ -108,12 +108,14 @@ def _one(work: Callable[[], bool], ended: Signalled) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(status), words
 
 
-def _work(work: Callable[[], bool], writing: int, watcher: int) -> NoReturn:
+def _work(work: Callable[[], bool], writing: int, watcher: int, ended: Signalled) -> NoReturn:
     """What a worker does from its first to its last moment."""
     code = exit_codes.BUG
     try:
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, signal.SIG_DFL)
+        if ended.is_set():  # The signal came before that, to the handler of the watcher.
+            os.kill(os.getpid(), signal.SIGTERM)
         os.setpgid(0, 0)  # The terminal sends Ctrl-C to the watcher, which passes it on.
         launcher.in_child(0)()
         if os.getppid() != watcher:  # It ended before the kernel could watch it.

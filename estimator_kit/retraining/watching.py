@@ -28,7 +28,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import exit_codes
-from estimator_kit.errors import NothingToDo, Stopped
+from estimator_kit.errors import Locked, NothingToDo, Stopped
 from estimator_kit.exit_codes import Signalled, until_signalled
 from estimator_kit.observing import failures
 
@@ -108,6 +108,10 @@ def _run(cycle: Callable[[], object], last_words: str) -> Optional[Exception]:
         raise
     except NothingToDo as error:
         _log.info("waiting for a new period: %s", error)
+    except Locked as error:
+        if str(error) != last_words:
+            _log.info("waiting for another start: %s", error)
+        return error
     except Exception as error:
         if exit_codes.exit_code(error) == exit_codes.BAD_CONFIG:
             raise

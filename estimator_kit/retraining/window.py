@@ -248,6 +248,9 @@ def _existing(
                 continue
             if period is not None:
                 found[period.name] = period
+            else:
+                form = periods.parts(pattern)[1]
+                wrong[f"{path}: expected a folder with a name such as {form}"] = None
         common = {
             name: found[name] for name in (found if common is None else common.keys() & found)
         }
@@ -284,7 +287,10 @@ def _period_data(
             return None
     bad = [file for file in all_facts if file.bad is not None]
     if bad and reading.corrupt_data_policy == "fail":
-        raise DataError(f"{bad[0].path}: {bad[0].bad}")
+        raise DataError(
+            f"{bad[0].path}: {bad[0].bad}. Write the period again, or leave out damaged files with "
+            "--corrupt_data_policy=quarantine"
+        )
     good = [file for file in all_facts if file.bad is None]
     rows, dropped = sum(file.rows for file in good), sum(file.dropped for file in good)
     problem = None

@@ -100,12 +100,17 @@ class _Waiting:
     scores: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
 
+class SeveralModels(DataError):
+    """The logs have requests to several models, and nothing says which one counts."""
+
+
 class RequestLogs:
     """Reads log files.
 
     Args:
       spec_of: the spec of a version; of None, the spec of all versions whose own is not known.
-      model: the name of the model whose requests are read; by default a file may have only one.
+      model: the name of the model whose requests are read, also those to its canary; by default a
+        file may have only one.
       time_feature: a feature of records with seconds since 1970.
       version_at: the version that was live at a time, or None.
 
@@ -123,7 +128,7 @@ class RequestLogs:
         version_at: Callable[[float], Optional[int]] = lambda time: None,
     ):
         self._spec_of = spec_of
-        self._model = model
+        self._model = model.removesuffix(CANARY) if model is not None else None
         self._time_feature = time_feature
         self._version_at = version_at
         self._message = messages.message("tensorflow.serving.PredictionLog")
@@ -135,8 +140,8 @@ class RequestLogs:
         """The rows of one file.
 
         Raises:
-          DataError: the file is damaged, a record is not a PredictionLog or has no time, or the
-            file has requests to several models and `model` is not set.
+          DataError: the file is damaged, or a record is not a PredictionLog or has no time.
+          SeveralModels: the file has requests to several models and `model` is not set.
         """
         waiting: dict[tuple[Any, ...], _Waiting] = {}
         number = 0
@@ -210,7 +215,7 @@ class RequestLogs:
             return name == self._model
         self.models.add(name)
         if len(self.models) > 1:
-            raise DataError(
+            raise SeveralModels(
                 f"{path}: record {number}: the logs have requests to several models, "
                 f"{', '.join(map(repr, sorted(self.models)))}. Choose one with --request_model."
             )

@@ -51,11 +51,16 @@ def file(path: str, *, within: Optional[str] = None, durable: bool = False) -> I
       OSError: the file cannot be written or renamed. In a store, an error of TensorFlow.
     """
     file_systems.check_is_file(path)
-    with _claimed(path, within, _open_file) as temporary:
-        yield temporary
-        if durable:
-            sync(temporary)
-        _name(temporary, path, durable=durable, overwrite=True)
+    try:
+        with _claimed(path, within, _open_file) as temporary:
+            yield temporary
+            if durable:
+                sync(temporary)
+            _name(temporary, path, durable=durable, overwrite=True)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = path  # Such as a full disk, which no message should hide.
+        raise
 
 
 def write(

@@ -33,10 +33,10 @@ def period(number, metric=None, *, version=7, final=True, over=True, rows=1000, 
     )  # fmt: skip
 
 
-def findings(measured, *, live=7, at_gate=None, **condition):
+def findings(measured, *, live=7, at_gate=None, silent=(), **condition):
     fields = {"metric": "auc/click", **condition}
     section = Monitoring.model_validate({"key": "k", "label_delay": "1h", "conditions": [fields]})
-    return judge(section, measured, live=live, at_gate=at_gate or {})
+    return judge(section, measured, live=live, at_gate=at_gate or {}, silent=silent)
 
 
 def broken(*arguments, **options):
@@ -124,6 +124,34 @@ def test_only_complete_periods_of_the_live_version_count():
     periods = [period(1, 0.6), period(2, 0.9, rows=99), period(3, 0.6), period(4, 0.9, final=False)]
     (finding,) = findings(periods, min=0.7, periods=2)
     assert finding.broken and finding.periods == ["h1", "h3"]
+
+
+@pytest.mark.parametrize(
+    ("newest", "why"),
+    [
+        (period(2, 0.6, final=False), "its labels are still open"),
+        (period(2, 0.6, rows=99), "99 rows, fewer than min_rows 100"),
+        (period(2, (None, None, None)), "it is not defined"),
+        (period(2), "it was not measured"),
+    ],
+)
+def test_a_finding_says_why_the_newest_period_does_not_count(newest, why):
+    (finding,) = findings([period(1, 0.8), newest], min=0.7)
+    assert (finding.broken, finding.note) == (False, f"h2 does not count: {why}")
+    (finding,) = findings([newest], min=0.7)
+    assert finding.broken is None and finding.note == (
+        f"no period of the live version can be judged; h2 does not count: {why}"
+    )
+
+
+def test_periods_without_a_log_have_no_request():
+    options = {"metric": "requests", "min": 5, "silent": ["h2", "h3"]}
+    (finding,) = findings([period(1)], periods=2, **options)
+    assert (finding.broken, finding.periods, finding.values) == (True, ["h2", "h3"], [0.0, 0.0])
+    (finding,) = findings([period(1)], periods=3, **options)
+    assert (finding.broken, finding.periods) == (False, ["h1", "h2", "h3"])
+    assert broken([period(1)], live=None, **options) is None
+    assert broken([period(1, 0.6)], min=0.7, silent=["h2"]) is True
 
 
 def test_drift_shares_and_counts_need_no_labels():

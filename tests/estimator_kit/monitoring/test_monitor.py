@@ -419,6 +419,38 @@ def test_a_later_log_of_another_model_is_an_error(folder):
     assert start(folder, request_model="ads").report.not_read == {"requests to other models": 1}
 
 
+def test_traffic_that_stops_breaks_a_condition_one_period_later(folder):
+    write_spec(folder, conditions=[{"metric": "requests", "min": 1, "periods": 2}])
+    write_requests(folder, [row for row in truth() if row["time"] < seconds("2026-01-06")])
+    for now, periods, values in (
+        ("2026-01-07T12:00", ["2026-01-05"], [50.0]),
+        ("2026-01-08T12:00", ["2026-01-05", "2026-01-06"], [50.0, 0.0]),
+        ("2026-01-09T12:00", ["2026-01-06", "2026-01-07"], [0.0, 0.0]),
+    ):
+        (finding,) = start(folder, now=now).report.findings
+        assert (finding.periods, finding.values) == (periods, values)
+        assert finding.broken is (values == [0.0, 0.0])
+
+
+def test_a_period_whose_logs_were_written_again_without_it_is_gone(folder):
+    rows = truth()
+    write_requests(folder, rows)
+    write_labels(folder, rows)
+    assert [period.name for period in start(folder).report.periods] == [*DAYS]
+    write_requests(folder, [row for row in rows if row["time"] >= seconds(DAYS[1])])
+    for _ in range(2):
+        assert [period.name for period in start(folder).report.periods] == [*DAYS[1:]]
+
+
+def test_a_key_of_another_type_is_none(folder):
+    rows = truth()
+    write_labels(folder, rows)
+    write_requests(folder, [{**row, "impression": i} for i, row in enumerate(rows)])
+    (result,) = start(folder).report.periods[0].versions
+    assert (result.without_key, result.unlabeled) == (result.rows, 0)
+    assert any("impression" in note for note in result.notes)
+
+
 def test_hours(folder):
     rows = truth()
     write_labels(folder, rows)

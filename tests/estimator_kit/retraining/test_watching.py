@@ -82,9 +82,15 @@ def test_folders_that_cannot_be_listed_are_listed_again():
     assert watch([gone, gone, "a", gone, "a", "b"], waits=9) == [0, 2, 5]
 
 
-def test_an_error_is_told_once(capsys):
-    watch(["a"], [Locked("another start")] * 3, waits=100)
-    assert capsys.readouterr().err.count("another start") == 1
+def test_an_error_is_told_once(capsys, caplog):
+    watch(["a"], [OSError(errno.ENOSPC, "no space left")] * 3, waits=1000)
+    assert capsys.readouterr().err.count("no space left") == 1
+    with caplog.at_level("INFO"):
+        watch(["a"], [Locked("another start")] * 3, waits=1000)
+    assert (
+        caplog.text.count("waiting for another start: another start") == 1
+        and not capsys.readouterr().err
+    )
 
 
 def test_a_signal_ends_a_watch_that_waits():

@@ -135,6 +135,9 @@ def test_a_look_changes_with_a_wrong_folder_and_warns_of_nothing(folder, caplog)
     before = look()
     (folder / "data" / "dt=2026-02-30").mkdir()
     assert look() == (*before, ("dt=2026-02-30 is not a valid date", ()))
+    (folder / "data" / "dt=2026-02-30").rename(folder / "data" / "dt=2026-3-1")
+    other = f"{folder}/data/dt=2026-3-1: expected a folder with a name such as dt=%Y-%m-%d"
+    assert look() == (*before, (other, ()))
     assert not caplog.messages
 
 
@@ -143,7 +146,10 @@ def test_damaged_files_stop_or_are_left_out(folder):
     bad.write_bytes(b"bad")
     with pytest.raises(DataError) as error:
         window(folder)
-    assert str(error.value) == f"{bad}: record 0 at byte 0: no record"
+    assert str(error.value) == (
+        f"{bad}: record 0 at byte 0: no record. Write the period again, or leave out damaged files "
+        "with --corrupt_data_policy=quarantine"
+    )
     found = window(folder, corrupt_data_policy="quarantine")
     assert numbers(found.train) == [4, 5] and len(found.train_files) == 3
     assert found.left_out == {str(bad): "it is damaged: record 0 at byte 0: no record"}

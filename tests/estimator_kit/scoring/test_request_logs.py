@@ -221,6 +221,6 @@ def test_the_canary_of_a_model_is_the_same_model(spec, tmp_path):
         for name, version in (("ads", 7), ("ads_canary", 8))
     ]
     path = write_log(tmp_path / "a.tfrecord", logs)
-    for options in ({}, {"model": "ads"}):
+    for options in ({}, {"model": "ads"}, {"model": "ads_canary"}):
         blocks, _ = read(spec, path, **options)
         assert [block.version for block in blocks] == [7, 8]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -39,6 +40,13 @@ def test_after_an_error_the_old_file_stays_and_nothing_else(tmp_path):
         write(temporary, "new")
         raise KeyError
     assert content(tmp_path) == {"a.txt": "old"}
+
+
+def test_an_error_of_the_disk_names_the_file(tmp_path):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    message = rf"No space left on device: '{tmp_path}/a.txt'"
+    with pytest.raises(OSError, match=message), staged.file(f"{tmp_path}/a.txt"):
+        raise full
 
 
 def test_a_file_that_its_writer_renames_meanwhile_is_not_touched(tmp_path, monkeypatch):
