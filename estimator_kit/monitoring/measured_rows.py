@@ -97,7 +97,7 @@ class MeasuredRows:
             listed.append(self._as_now(name, block.scores.get(name)))
 
     def _keys_of(self, block: Block, name: str) -> list[Any]:
-        """The key of each row, or None. A key of another type than the spec's is none."""
+        """The key of each row, or None. A key of another type than the spec's does not count."""
         is_text = self._spec.features[name].dtype == "string"
         found = values_of(block.features, name, len(block.records)).tolist()
         keys = [key if key is None or isinstance(key, bytes) == is_text else None for key in found]

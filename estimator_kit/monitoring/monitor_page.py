@@ -217,7 +217,7 @@ def _features(periods: Sequence[PeriodResult]) -> Optional[Section]:
                 go.Scatter(x=[*points], y=[*points.values()], mode="lines+markers", name=name)
             )
         figures.append(fig)
-    newest, period = next(
+    newest, where = next(
         ((v, p.name) for p in reversed(periods) for v in reversed(p.versions) if v.features),
         (None, ""),
     )
@@ -226,7 +226,7 @@ def _features(periods: Sequence[PeriodResult]) -> Optional[Section]:
         "worst."
     )
     if newest is not None:
-        text += f" The table is of version {newest.name} in {period}."
+        text += f" The table is of version {newest.name} in {where}."
     section = with_charts("Features by period", text, figures)
     if section is None or newest is None:
         return section
