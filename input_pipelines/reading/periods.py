@@ -28,13 +28,14 @@ import datetime
 import functools
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Optional
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from feature_specs.durations import duration, text_of
 from feature_specs.errors import nearest
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 UTC = datetime.timezone.utc
 DAY = datetime.timedelta(days=1)
@@ -129,6 +130,8 @@ class Periods:
 
         The periods are in the order of time.
         """
+        import numpy as np  # Only here, because checking flags needs no NumPy.
+
         at = np.asarray(times, np.float64)
         order = np.argsort(at, kind="stable")
         found: dict[Period, NDArray[np.int64]] = {}
