@@ -59,8 +59,12 @@ REQUESTS = {
 
 @pytest.mark.parametrize("request_name", REQUESTS)
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_has_a_status_and_says_what_to_check(reached, failure, request_name):
+def test_a_failure_has_a_status_and_says_what_to_check(
+    reached, failure, request_name, monkeypatch
+):
     url, proxy = reached
+    monkeypatch.setattr(stores, "RETRY_SECS", 0.3)
+    monkeypatch.setattr(stores, "_PAUSE_SECS", 0.1)
     answer, status = FAILURES[failure]
     proxy.fails = lambda: answer
     store, _ = stores.find(url)
