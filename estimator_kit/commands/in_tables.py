@@ -42,15 +42,24 @@ from feature_specs.files import caches, file_systems, urls
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines import own_code
+from input_pipelines.errors import DataError
 from input_pipelines.reading import files
 from input_pipelines.record_files import kinds
 
 _log = logging.getLogger("estimator_kit")
 
-_MODES = (*TRAINING_MODES, "tune", "evaluate")
+# The settings that may name tables, by mode.
+_FIELDS = {
+    **dict.fromkeys((*TRAINING_MODES, "evaluate"), ("train_files", "eval_files")),
+    "tune": ("train_files", "eval_files", "test_files"),
+    "export": ("eval_files",),  # It reads no others.
+}
 
 # How the names of the shards of a conversion without a split begin.
 _SHARDS = "data-*"
+
+# The most names of columns in a line of the log.
+_SHOWN = 10
 
 
 class _Set(NamedTuple):
@@ -59,18 +68,16 @@ class _Set(NamedTuple):
     Attributes:
       field: the setting.
       name: the name of an evaluation set; None without one.
+      flag: what messages call it.
       patterns: its patterns, one for each day.
       tables: the paths of its tables; none if it has records.
     """
 
     field: str
     name: Optional[str]
+    flag: str
     patterns: tuple[str, ...]
     tables: tuple[str, ...]
-
-    @property
-    def flag(self) -> str:
-        return _flag(self.field, self.name)
 
     @property
     def kind(self) -> str:
@@ -87,15 +94,16 @@ def converted(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
       DataError: a table cannot be read or does not fit the spec, or a row cannot be used.
       SpecError: the spec cannot be used.
     """
-    fields = ("train_files", "eval_files", "test_files")
-    read = settings_of(config.mode) if config.mode in _MODES else ()
-    sets = [each for field in fields if field in read for each in _sets(config, field)]
+    read = settings_of(config.mode)
+    fields = [field for field in _FIELDS.get(config.mode, ()) if field in read]
+    sets = [each for field in fields for each in _sets(config, field)]
     of_tables = [each for each in sets if each.tables]
     if not of_tables:
         yield config
         return
     _check_alone(config, of_tables[0])
     _check_apart(of_tables)
+    together = list(_trained_at_last(config, sets))
     spec = _spec_of(config)
     root = _root_of(config)
     with contextlib.ExitStack() as stack:
@@ -103,6 +111,8 @@ def converted(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
         for each in of_tables:
             folder = stack.enter_context(_records_of(each, config, spec, root))
             shards[each.field, each.name] = os.path.join(folder, _SHARDS)
+        for each in together:
+            stack.enter_context(_records_of(each, config, spec, root))
         changes: dict[str, Any] = {}
         for field in dict.fromkeys(each.field for each in of_tables):
             changes[field] = tuple(
@@ -116,10 +126,6 @@ def converted(config: ExperimentConfig) -> Iterator[ExperimentConfig]:
         yield config.model_copy(update=changes)
 
 
-def _flag(field: str, name: Optional[str]) -> str:
-    return f"--{field}" if name is None else f"--{field}, set {name}"
-
-
 def _sets(config: ExperimentConfig, field: str) -> Iterator[_Set]:
     """The sets of a setting, with their tables.
 
@@ -131,7 +137,8 @@ def _sets(config: ExperimentConfig, field: str) -> Iterator[_Set]:
     named = config.sets if which == "eval" else {None: getattr(config, field)}
     for name, given in named.items():
         patterns = given if which == "test" else config.of_days(given, which)
-        yield _Set(field, name, tuple(patterns), _tables(given, patterns, days, _flag(field, name)))
+        flag = f"--{field}" if name is None else f"--{field}, set {name}"
+        yield _Set(field, name, flag, tuple(patterns), _tables(given, patterns, days, flag))
 
 
 def _tables(
@@ -204,6 +211,33 @@ def _check_apart(sets: Sequence[_Set]) -> None:
                 )
 
 
+def _trained_at_last(config: ExperimentConfig, sets: Sequence[_Set]) -> Iterator[_Set]:
+    """The tables on which a search with test files trains its best settings, as one set.
+
+    They are converted before the first trial, so that they cannot end the search after the last
+    one: two files may fit the spec, and not each other.
+
+    Raises:
+      DataError: the files are not of one kind.
+    """
+    has_test = bool(config.test_files) or TEST in config.sets
+    if config.mode != "tune" or not has_test or config.train_mix:
+        return
+    learned = [each for each in sets if each.field == "train_files"]
+    learned += [each for each in sets if each.field == "eval_files"][:1]  # The set that judges.
+    if not any(each.tables for each in learned):
+        return
+    patterns = tuple(pattern for each in learned for pattern in each.patterns)
+    flag = " and ".join(each.flag for each in learned)
+    try:
+        tables = _tables(patterns, patterns, (), flag)
+    except DataError as error:
+        raise DataError(
+            f"{flag}: a search with test files trains its best settings on all of them: {error}"
+        ) from error
+    yield _Set("train_files", None, flag, patterns, tables)
+
+
 def _spec_of(config: ExperimentConfig) -> FeatureSpec:
     if config.spec:
         return parser.load(config.spec)
@@ -226,20 +260,24 @@ def _records_of(
     each: _Set, config: ExperimentConfig, spec: FeatureSpec, root: str
 ) -> Iterator[str]:
     """The folder with the records of a set, which stays until the end of the block."""
+    problem = None
     try:
         os.makedirs(root, mode=0o700, exist_ok=True)  # The rows may be private.
     except OSError as error:
+        problem = f"made: {error.strerror}"
+    if problem is None and not os.access(root, os.W_OK):
+        problem = "written: it is read-only"
+    if problem is not None:
         raise ConfigError(
-            f"{each.flag}: {root}, the folder for the records of tables, cannot be made: "
-            f"{error.strerror}. Name another one with --input_cache_dir, or use --mode=convert"
-        ) from error
+            f"{each.flag}: {root}, the folder for the records of tables, cannot be {problem}. Name "
+            "another one with --input_cache_dir, or use --mode=convert"
+        )
     digest = _digest(each, spec)
     what = f"{counted(len(each.tables), 'file')} of {each.kind}"
     try:
         with caches.used(root, digest, lambda folder: _convert(each, config, spec, folder)) as made:
             _log.info("%s: the records of %s are in %s", each.flag, what, made)
-            if len(each.patterns) == 1 or each.field == "train_files":
-                urls.stand_for(os.path.join(made, _SHARDS), ",".join(each.patterns))
+            urls.stand_for(os.path.join(made, _SHARDS), each.patterns)
             yield made
     finally:
         if config.input_cache_dir == OFF:
@@ -277,7 +315,7 @@ def _convert(each: _Set, config: ExperimentConfig, spec: FeatureSpec, folder: st
         config.seed,
         each.tables,
         spec,
-        on_plan=lambda plan: _make_room(config, folder, int(plan.size)),
+        on_plan=lambda plan: _before(plan, each, config, folder),
     )
     for note in result.notes:
         _log.info("%s: %s", each.flag, note)
@@ -285,8 +323,13 @@ def _convert(each: _Set, config: ExperimentConfig, spec: FeatureSpec, folder: st
         os.utime(os.path.join(folder, name), ns=(newest, newest))
 
 
-def _make_room(config: ExperimentConfig, folder: str, size: int) -> None:
-    """Raises ConfigError if the disk is too small for the records."""
+def _before(plan: Any, each: _Set, config: ExperimentConfig, folder: str) -> None:
+    """Says which columns are not read. Raises ConfigError if the disk is too small."""
+    names, size = plan.table.left_out, int(plan.size)
+    if names:
+        more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+        shown = ", ".join(names[:_SHOWN])
+        _log.info("%s: left out, as the spec does not name them: %s%s", each.flag, shown, more)
     root, name = os.path.split(folder)
     gib = config.input_cache_gib
     room = caches.make_room(root, name, size, limit=None if gib is None else int(gib * 2**30))

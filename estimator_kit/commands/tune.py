@@ -35,6 +35,7 @@ from estimator_kit.tuning.search import SearchLoop, duration
 from estimator_kit.tuning.search_file import Search
 from estimator_kit.tuning.space import name_of, trial_config, trial_dir
 from estimator_kit.tuning.study import Claim, SearchStudy, Trial
+from feature_specs.files import urls
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 
@@ -128,7 +129,12 @@ def _check_left(command: Tune, study: SearchStudy) -> None:
     ended = study.is_full() and not study.running()
     results_written = written.status == "done" and len(written.trials) == len(study.trials())
     files = written.test.files if written.test is not None else []
-    if ended and results_written and best is not None and files == [*final_test.patterns(command)]:
+    if (
+        ended
+        and results_written
+        and best is not None
+        and files == urls.given(final_test.patterns(command))
+    ):
         more = "Raise `trials`, `seconds` or `patience` in"
         raise NothingToDo(
             f"{run.model_dir}: the search has ended with {len(study.trials())} trials: "

@@ -244,9 +244,10 @@ def resolved_flags(config: AllSettings) -> str:
         elif isinstance(value, bool):
             lines.append(f"--{'' if value else 'no'}{name}")
         else:
-            text = _comma_separated(value) if isinstance(value, tuple) else str(value)
+            is_list = isinstance(value, tuple)
+            text = _comma_separated(urls.given(value)) if is_list else str(value)
             lines.append(f"--{name}={text}")
-    return urls.shown(urls.given("\n".join(lines) + "\n"))
+    return urls.shown("\n".join(lines) + "\n")
 
 
 def values_in(lines: Sequence[str], names: Collection[str]) -> dict[str, Any]:
@@ -273,7 +274,7 @@ def _yaml(value: Any) -> str:
     return text.replace("#", r"\u0023").replace("$", r"\u0024").replace("//", r"/\u002f")
 
 
-def _comma_separated(values: tuple[str, ...]) -> str:
+def _comma_separated(values: Sequence[str]) -> str:
     """A list in the form of absl's list flags: values with a comma are quoted."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(values)

@@ -232,8 +232,8 @@ class RunExports:
     def _origin(self, exporter: str, metrics: Optional[Mapping[str, Optional[float]]]) -> Origin:
         data = self._command.data
         facts = {
-            "train_files": list(map(urls.given, data.train_files or data.train_mix)),
-            "eval_files": list(map(urls.given, data.eval_files)),
+            "train_files": urls.given(data.train_files or data.train_mix),
+            "eval_files": urls.given(data.eval_files),
             "warm_start_from": self._command.warm_start.warm_start_from,
             "model": self._command.choice.model,
         }

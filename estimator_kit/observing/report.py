@@ -23,6 +23,7 @@ from estimator_kit.result import (
     EvalSet,
     RunResult,
 )
+from feature_specs.files import urls
 from feature_specs.spec import FeatureSpec
 
 _FIRST = ("auc", "bayes_auc", "accuracy", "loss", "bayes_loss")
@@ -116,7 +117,7 @@ def summary(
     for exporter, path in result.exports.items():
         lines.append(f"SavedModel ({exporter}): {path}")
     if result.export_path is not None:
-        lines += ["", "Query it with three records:", f"  {_query(run, data, result.export_path)}"]
+        lines += ["", *_query(run, data, result.export_path)]
     return "\n".join(lines)
 
 
@@ -136,18 +137,21 @@ def _end(training: Training, reason: str) -> str:
     return f"stopped: {reason}"
 
 
-def _query(run: Run, data: Data, export: str) -> str:
+def _query(run: Run, data: Data, export: str) -> list[str]:
+    """The command that predicts some records, or a table if the run has read tables."""
     files = data.predict_files or data.patterns_of("eval") or data.patterns_of("train")[:1]
-    records = ",".join(files) or "YOUR_RECORDS"
+    tables = urls.given(files)
+    is_table = tables != list(files)  # Their records may be removed.
+    what = "Predict the table" if is_table else "Query it with three records"
     arguments = [
         *_program(),
         "--mode=predict",
         f"--spec={run.spec}",
         f"--export_dir={export}",
-        f"--predict_files={records}",
-        "--predict_limit=3",
+        f"--predict_files={','.join(tables) or 'YOUR_RECORDS'}",
+        "--predict_dir=predictions" if is_table else "--predict_limit=3",
     ]
-    return " ".join(shlex.quote(argument) for argument in arguments)
+    return [f"{what}:", f"  {' '.join(shlex.quote(argument) for argument in arguments)}"]
 
 
 def _program() -> list[str]:

@@ -32,7 +32,7 @@ from estimator_kit.tuning.search_file import Search
 from estimator_kit.tuning.space import name_of, trial_config, trial_dir
 from estimator_kit.tuning.study import SearchStudy, Trial
 from estimator_kit.tuning.trial_process import ProgramRun
-from feature_specs.files import documents
+from feature_specs.files import documents, urls
 from input_pipelines.errors import DataError
 
 _log = logging.getLogger("estimator_kit")
@@ -232,7 +232,7 @@ def score_of(command: Tune, search: Search, best: Trial, result: RunResult) -> O
         return None
     return Score(
         trial=name_of(best.number),
-        files=list(files),
+        files=urls.given(files),
         value=result.metrics.get(search.metric),
         metrics=dict(result.metrics),
         given=final_test.of_first(command, search),

@@ -1,7 +1,7 @@
 """Which paths stand for what the user wrote: local copies of what is in stores; see `copies`.
 
     urls.shown("/data/copies/s3/ads/runs/a: ...")     # s3://ads/runs/a: ...
-    urls.stand_for("/cache/records/3fa9/data-*", "rows/*.parquet")     # for `given`
+    urls.stand_for("/cache/records/3fa9/data-*", ["rows/*.parquet"])     # for `given`
 
 People and documents see URLs, the code sees paths. So a document that one machine has written can
 be read on another one, whose copies are in another folder. Only changes texts.
@@ -10,6 +10,7 @@ be read on another one, whose copies are in another folder. Only changes texts.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss", "hdfs")
 
@@ -20,19 +21,12 @@ _root, _is_used = "", False
 
 
 # Patterns of files that the kit made, and the patterns of the user that they stand for.
-_made: dict[str, str] = {}
-
-# What can be in the place of a pattern in a document, a flagfile and a list of flags.
-_PLAIN = re.compile(r"[ !#-+\--\[\]-~]+(,[ !#-+\--\[\]-~]+)*")
+_made: dict[str, tuple[str, ...]] = {}
 
 
-def stand_for(pattern: str, text: str) -> None:
-    """Says what a run records instead of a pattern, until the process ends.
-
-    Texts that would need quotes in a document or a list of flags are never in its place.
-    """
-    if _PLAIN.fullmatch(text):
-        _made[pattern] = text
+def stand_for(pattern: str, patterns: Sequence[str]) -> None:
+    """Says what a run records instead of a pattern, until the process ends."""
+    _made[pattern] = tuple(patterns)
 
 
 def use(root: str, *, is_used: bool = True) -> None:
@@ -48,11 +42,17 @@ def shown(text: str) -> str:
     return re.sub(re.escape(_root) + r"(?:/_private/[0-9a-f]+)?/([a-z0-9]+)/", r"\1://", text)
 
 
-def given(text: str) -> str:
-    """A text with the patterns of the user; see `stand_for`."""
-    for pattern, of_user in _made.items():
-        text = text.replace(pattern, of_user)
-    return text
+def given(patterns: Iterable[str]) -> list[str]:
+    """The patterns of the user in the place of those that the kit made; see `stand_for`.
+
+    The name of a set may be before a pattern, as in `test=/cache/records/3fa9/data-*`.
+    """
+    texts = []
+    for each in patterns:
+        made = next((pattern for pattern in _made if each.endswith(pattern)), None)
+        name = each.removesuffix(made or "")
+        texts += [each] if made is None else [name + pattern for pattern in _made[made]]
+    return texts
 
 
 def localized(text: str) -> str:

@@ -131,7 +131,11 @@ def expand(
             continue
         matches = glob(pattern)
         if not matches:
-            raise DataError(f"no file matches {pattern!r} of {flag}")
+            folders = sorted(glob(pattern, with_folders=True))
+            remedy = (
+                f": {folders[0]} is a folder. Name its files: {folders[0]}/*" if folders else ""
+            )
+            raise DataError(f"no file matches {pattern!r} of {flag}{remedy}")
         paths += unique(matches) if as_given else matches
     for path in paths:
         _check_link(path, flag)

@@ -17,6 +17,7 @@ import estimator_kit as ek
 from estimator_kit.checkpoints import run_record
 from estimator_kit.commands import in_tables
 from estimator_kit.commands.convert import run_conversion
+from estimator_kit.config.flags import config_from_flags, read_command_line
 from estimator_kit.config.modes import command_of
 from estimator_kit.exporters.extra_files import Lineage
 from estimator_kit.result import EvaluationResult
@@ -174,6 +175,31 @@ def test_sets_of_an_evaluation_and_what_the_run_records(tables, tmp_path):
     assert len(records(tables)) == 3
 
 
+def test_what_the_run_records_of_several_tables_with_any_names(tables, tmp_path):
+    """The folder of their records is empty when the run has ended."""
+    names = ["é, 1.parquet", 'a"b.parquet']
+    for seed, name in enumerate(names):
+        write(tables / name, make_rows(20, seed=seed + 20))
+    sets = tuple(f"{tables}/{name}" for name in names)
+    sets += (f"more={tables}/new.parquet", f"more={tables}/eval.parquet")
+    result = run_of(
+        tables, tmp_path / "a", mode="train_and_evaluate", max_steps=1, eval_files=sets,
+        exporters=("final",), input_cache_dir="off",
+    )  # fmt: skip
+    assert not records(tables)
+    flagfile = tmp_path / "a.flags"
+    flagfile.write_text("\n".join(run_record.read_flags(str(tmp_path / "a"))))
+    line = read_command_line([f"--flagfile={flagfile}"])
+    assert config_from_flags(line.values).eval_files == sets
+    (path,) = pathlib.Path(result.export_path, "assets.extra").rglob("lineage.json")
+    assert Lineage.load(str(path)).as_json()["eval_files"] == list(sets)
+    exported = ek.run(ek.ExperimentConfig(
+        mode="export", spec=f"{tables}/spec.yaml", model_dir=str(tmp_path / "a"), model="linear",
+        eval_files=sets,
+    ))  # fmt: skip
+    assert exported.export_path
+
+
 def test_the_days_that_are_chosen_are_converted(tables, tmp_path):
     for day in (1, 2, 3):
         write(tables / f"dt=2026-01-0{day}" / "a.parquet", make_rows(10 * day, seed=day))
@@ -237,6 +263,48 @@ def test_what_is_refused(tables, monkeypatch):
         f"--train_files: {table} is a Parquet file, and tasks of a cluster {remedy}"
     )
     assert not records(tables)
+
+
+def test_the_tables_of_a_search_fit_together_before_its_first_trial(tables):
+    def searching(**values):
+        files = {"eval_files": f"{tables}/eval.parquet", "test_files": f"{tables}/new.parquet"}
+        own = {"max_steps": None, "mode": "tune", "search": "auto", **files, **values}
+        return config_of(tables, **own)
+
+    with in_tables.converted(searching()):
+        assert len(records(tables)) == 4  # Training, evaluation, test, and the first two together.
+    (tables / "eval.jsonl").write_text("\n".join(map(json.dumps, make_rows(9))))
+    message = problem_of(searching(eval_files=f"{tables}/eval.jsonl"))
+    assert message == (
+        "--train_files and --eval_files: a search with test files trains its best settings on all "
+        f"of them: by their names, {tables}/eval.jsonl is JSON lines and {tables}/train-0.parquet "
+        "is Parquet; give files of one kind"
+    )
+    with in_tables.converted(searching(eval_files=f"{tables}/eval.jsonl", test_files=())):
+        pass  # No training reads both.
+    write(tables / "wide.parquet", [{**row, "more": 1} for row in make_rows(9)])
+    message = problem_of(searching(eval_files=f"{tables}/wide.parquet"))
+    assert message.startswith(f"{tables}/wide.parquet has 'more', unlike {tables}/train-0.parquet")
+
+
+def test_columns_that_are_not_read_are_named(tables, caplog):
+    more = {f"c{i:02}": 1 for i in range(12)}
+    write(tables / "wide.parquet", [{**row, **more} for row in make_rows(9)])
+    caplog.set_level("INFO")
+    with in_tables.converted(config_of(tables, train_files=f"{tables}/wide.parquet")):
+        pass
+    (line,) = [text for text in caplog.messages if "left out" in text]
+    assert line.startswith("--train_files: left out, as the spec does not name them: ")
+    assert ", c00, c01, " in line and line.endswith(" more")
+
+
+def test_a_folder_that_cannot_be_written(tables, monkeypatch):
+    root = file_systems.user_cache("records")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert problem_of(config_of(tables, eval_files=("e",))) == (
+        f"--train_files: {root}, the folder for the records of tables, cannot be written: it is "
+        "read-only. Name another one with --input_cache_dir, or use --mode=convert"
+    )
 
 
 def test_records_under_the_name_of_a_table_are_read_as_before(tables):

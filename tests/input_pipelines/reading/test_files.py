@@ -46,6 +46,18 @@ def test_a_star_does_not_match_a_file_that_is_being_written(folder):
         files.expand([f"{folder}/dt=2026-01-01/*-c.tfrecord"])
 
 
+def test_a_folder_in_the_place_of_files_is_named(tmp_path):
+    """Spark writes a folder of this name."""
+    place = tmp_path / "a.parquet"
+    place.mkdir()
+    with pytest.raises(DataError) as error:
+        files.expand([str(place)], flag="--train_files")
+    assert str(error.value) == (
+        f"no file matches '{place}' of --train_files: {place} is a folder. Name its files: "
+        f"{place}/*"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
