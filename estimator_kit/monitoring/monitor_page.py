@@ -328,7 +328,7 @@ def _lines(
 
 def _figure(periods: Sequence[PeriodResult], title: str, y: str, **layout: Any) -> Any:
     """A figure whose horizontal axis has all periods in their order, as names."""
-    fig = charts.figure(title, "period in UTC", y, **layout)
+    fig = charts.figure(title, "period", y, **layout)
     fig.update_xaxes(
         type="category", nticks=_MOST_TICKS, tickangle=-30, automargin=True,
         categoryorder="array", categoryarray=[period.name for period in periods],
