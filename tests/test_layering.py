@@ -28,7 +28,7 @@ ORDER = {
     "feature_specs": (
         "json_schema", "parser", "validation", "reference", "embeddings", "spec", "kinds", "label",
         "feature", "sections", "heads", "statistics", "entry",
-        "meaning", "files", "errors",
+        "meaning", "files", "durations", "errors",
     ),
     "input_pipelines": (
         "data_service", "input_fns", "row_cache", "integrity", "prepare", "reading",
@@ -47,7 +47,7 @@ ORDER = {
 # Modules that a validation of flags and spec uses.
 WITHOUT_TENSORFLOW = {
     "feature_specs": {
-        "__init__", "embeddings/pretrained_files", "embeddings/vector_files", "entry",
+        "__init__", "durations", "embeddings/pretrained_files", "embeddings/vector_files", "entry",
         "errors", "feature", "files/*", "json_schema", "kinds/*", "label", "meaning",
         "parser/*", "sections/*", "spec",
         "statistics", "validation/*",
