@@ -175,7 +175,7 @@ class Analyze(Command):
 
 class Convert(Command):
     purpose = "prepare data"
-    help = "write tables (Parquet, CSV, JSON lines) as sharded TFRecord files"
+    help = "write tables (Parquet, CSV, JSON lines, svmlight) as sharded TFRecord files"
     needs = {"convert_files": (), "convert_dir": ()}
     refuses = {
         "threads deterministic": "",

@@ -156,7 +156,8 @@ def _is_table(path: str) -> str:
         return ""
     return (
         f"this is a {kind} file by its name, expected a TFRecord file. Convert it first: "
-        f"estimator-kit convert --convert_files={path} --convert_dir=<a new folder>"
+        f"estimator-kit convert --convert_files={path} --convert_dir=<a new folder>, with "
+        "--spec for its types"
     )
 
 

@@ -23,9 +23,9 @@ class Conversion(Settings):
     convert_files: tuple[str, ...] = setting(
         (),
         "The tables to write as TFRecord files, as paths or globs: Parquet (.parquet), CSV "
-        "(.csv, .tsv) or JSON lines (.jsonl, .json), all of the same kind. With --spec, the "
-        "features and labels of the spec are written with its types, and a row that a training "
-        "would refuse is an error. Without --spec, all columns are written.",
+        "(.csv, .tsv), JSON lines (.jsonl, .json) or svmlight (.svm), all of the same kind. With "
+        "--spec, the features and labels of the spec are written with its types, and a row that a "
+        "training would refuse is an error. Without --spec, all columns are written.",
         changes="records",
         named=True,
         in_store=InStore.FILES,

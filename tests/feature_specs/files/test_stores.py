@@ -26,7 +26,7 @@ def reached(server, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(stores, "TIMEOUT_SECS", 1)
-    monkeypatch.setattr(stores, "RETRY_SECS", 2)
+    monkeypatch.setattr(stores, "RETRY_SECS", 10)
     stores._store.cache_clear()
     yield url, proxy
     proxy.fails = lambda: None
@@ -59,9 +59,7 @@ REQUESTS = {
 
 @pytest.mark.parametrize("request_name", REQUESTS)
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_has_a_status_and_says_what_to_check(
-    reached, failure, request_name, monkeypatch
-):
+def test_a_failure_has_a_status_and_says_what_to_check(reached, failure, request_name, monkeypatch):
     url, proxy = reached
     monkeypatch.setattr(stores, "RETRY_SECS", 0.3)
     monkeypatch.setattr(stores, "_PAUSE_SECS", 0.1)

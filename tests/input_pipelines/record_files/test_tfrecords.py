@@ -127,7 +127,8 @@ def test_a_table_in_the_place_of_records_is_told(tmp_path):
         tfrecords.first_records([str(path)])
     assert str(error.value) == (
         f"{path}: this is a CSV file by its name, expected a TFRecord file. Convert it first: "
-        f"estimator-kit convert --convert_files={path} --convert_dir=<a new folder>"
+        f"estimator-kit convert --convert_files={path} --convert_dir=<a new folder>, with "
+        "--spec for its types"
     )
 
 
