@@ -58,8 +58,9 @@ def file(path: str, *, within: Optional[str] = None, durable: bool = False) -> I
                 sync(temporary)
             _name(temporary, path, durable=durable, overwrite=True)
     except OSError as error:
-        if error.errno is not None and error.filename is None:
-            error.filename = path  # Such as a full disk, which no message should hide.
+        is_plain = error.errno is not None and error.strerror == os.strerror(error.errno)
+        if is_plain and error.filename is None:  # Such as of a full disk.
+            error.filename = path
         raise
 
 
