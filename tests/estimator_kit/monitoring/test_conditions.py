@@ -6,11 +6,14 @@ import math
 
 import pytest
 
+from estimator_kit.monitoring import monitor_page
 from estimator_kit.monitoring.conditions import judge
 from estimator_kit.monitoring.results import (
     FeatureResult,
+    Finding,
     Inputs,
     Metric,
+    MonitorReport,
     PeriodResult,
     ScoreResult,
     VersionResult,
@@ -182,3 +185,23 @@ def test_each_slice_has_its_own_finding():
     ]  # fmt: skip
     (finding,) = findings([period(1, 0.9)], **options)
     assert (finding.slice, finding.broken) == ("city", None)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "state"),
+    [
+        ([], "no condition is broken"),
+        ([False, False], "no condition is broken"),
+        ([None, False], "no condition is broken, 1 of 2 not judged"),
+        ([True, None, True], "2 conditions broken, 1 of 3 not judged"),
+    ],
+)
+def test_the_headline_counts_what_is_broken_and_what_is_not_judged(verdicts, state):
+    report = MonitorReport(
+        until=0, period="1h", live=7, periods=[], not_read={}, left_out={}, roll_back=False,
+        rolled_back={},
+        findings=[Finding(text="auc/click min 0.7", then="warn", broken=each) for each in verdicts],
+    )  # fmt: skip
+    assert monitor_page.headline(report) == (
+        f"version 7 is live; {state}; as of 1970-01-01 00:00 UTC"
+    )
