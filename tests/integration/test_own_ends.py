@@ -21,8 +21,10 @@ STOPS = ("request_stop", "coordinator", "StopAtStepHook")
 ERRORS = {  # The sentence of each error, after its place.
     "next": r"Early\.hooks: Ends\.before_run raised StopIteration, which TensorFlow would take",
     "own out of range": r"Early\.hooks: Ends\.after_run raised OutOfRangeError: no more, which",
-    "data set": r"Early: the operation (?:IteratorGetNext_\d|replica_\d/IteratorGetNext(?:_\d)?) \(a IteratorGetNext\) ended before the",
-    "numpy_function": r"Early: the operation PyFunc \(a PyFunc\) ended before the input did",
+    "data set": r"Early: the operation (?:replica_\d/)?IteratorGetNext(?:_\d)? "
+    r"\(a IteratorGetNext\) ended before the",
+    "numpy_function": r"Early: the operation (?:replica_\d/)?PyFunc \(a PyFunc\) ended before the "
+    r"input did",
 }
 
 
