@@ -30,7 +30,7 @@ import tensorflow as tf
 
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel  # isort: skip
 from click_logs import canned_input_fn, document, generate, spec
-from side_by_side import WARM_UP, Measured, compare, cpu_of, in_turn, report, started
+from side_by_side import WARM_UP, Measured, compare, in_turn, report, rows_a_second, started
 from training_speed import BATCH, RATE, UNITS, measure_input, measure_training, run_config
 
 import estimator_kit as ek
@@ -187,22 +187,19 @@ def whole_runs(folder: str, paths: list[str], arguments, canned: list[str]) -> N
     Path(folder, "spec.json").write_text(json.dumps(document()), encoding="utf-8")
     params = {"hidden_units": list(UNITS), "optimizer": "adagrad", "learning_rate": RATE}
 
-    def seconds_of(command: list[str]) -> Measured:
-        start = time.perf_counter()
-        cpu = cpu_of([sys.executable, *command])
-        rows = EPOCHS * arguments.rows
-        return Measured(rows / (time.perf_counter() - start), cpu / rows * 1e6)
+    def measured_run(command: list[str]) -> Measured:
+        return rows_a_second(EPOCHS * arguments.rows, [sys.executable, *command])
 
     def ours() -> Measured:
         with tempfile.TemporaryDirectory() as run:
-            return seconds_of([
+            return measured_run([
                 str(ROOT / "run.py"), "train", f"--spec={folder}/spec.json", "--model=dnn",
                 f"--train_files={','.join(paths)}", f"--epochs={EPOCHS}", f"--batch_size={BATCH}",
                 *(f"--model_params={name}={value}" for name, value in params.items()),
                 f"--model_dir={run}/model", "--report=off", f"--input_cache_dir={run}/cache",
             ])  # fmt: skip
 
-    ways = {"ours": ours, "canned": lambda: seconds_of(canned)}
+    ways = {"ours": ours, "canned": lambda: measured_run(canned)}
     measured = in_turn(ways, arguments.rounds, not_counted=0)
     title = f"a whole run of {EPOCHS} epochs, compared with the canned DNNClassifier's"
     report(title, measured["ours"], measured["canned"], "rows/s")

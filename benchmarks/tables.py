@@ -17,14 +17,13 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import click_logs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from side_by_side import Measured, cpu_of, in_turn, report
+from side_by_side import Measured, in_turn, report, rows_a_second
 from training_speed import BATCH, RATE, UNITS
 
 ROOT = Path(__file__).parents[1]
@@ -43,23 +42,19 @@ def prepare(folder: str, rows: int) -> None:
     pyarrow.parquet.write_table(pa.table(columns), f"{folder}/rows.parquet")
 
 
-def measure(folder: str, rows: int, *commands: list[str]) -> Measured:
-    """Rows a second of some commands, one after the other."""
-    start = time.perf_counter()
-    cpu = sum(cpu_of([sys.executable, RUN, *command]) for command in commands)
-    return Measured(rows / (time.perf_counter() - start), cpu / rows * 1e6)
-
-
 def convert(folder: str) -> list[str]:
-    return ["convert", f"--convert_files={folder}/rows.parquet", f"--convert_dir={folder}/records",
-            f"--spec={folder}/spec.json"]  # fmt: skip
+    return [
+        sys.executable, RUN, "convert", f"--spec={folder}/spec.json",
+        f"--convert_files={folder}/rows.parquet", f"--convert_dir={folder}/records",
+    ]  # fmt: skip
 
 
 def train(folder: str, files: str) -> list[str]:
     for name in ("model", "cache/estimator_kit/rows"):
         shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
     return [
-        "train", f"--spec={folder}/spec.json", f"--train_files={files}", "--epochs=1",
+        sys.executable, RUN, "train", f"--spec={folder}/spec.json", f"--train_files={files}",
+        "--epochs=1",
         f"--batch_size={BATCH}", "--model=dnn", f"--model_params=hidden_units={[*UNITS]}",
         "--model_params=optimizer=adagrad", f"--model_params=learning_rate={RATE}",
         f"--model_dir={folder}/model", "--report=off",
@@ -81,14 +76,14 @@ def main() -> None:
 
         def both() -> Measured:
             shutil.rmtree(f"{folder}/records", ignore_errors=True)
-            return measure(folder, arguments.rows, convert(folder), train(folder, records))
+            return rows_a_second(arguments.rows, convert(folder), train(folder, records))
 
         def first() -> Measured:
             shutil.rmtree(f"{folder}/cache", ignore_errors=True)
-            return measure(folder, arguments.rows, train(folder, table))
+            return rows_a_second(arguments.rows, train(folder, table))
 
         def of(files: str) -> Measured:
-            return measure(folder, arguments.rows, train(folder, files))
+            return rows_a_second(arguments.rows, train(folder, files))
 
         ways = {"both": both, "first": first, "later": lambda: of(table),
                 "records": lambda: of(records)}  # fmt: skip

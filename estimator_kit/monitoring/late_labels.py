@@ -26,7 +26,7 @@ from estimator_kit import tensorflow_errors
 from estimator_kit.client import messages
 from estimator_kit.model.heads import judged_labels
 from estimator_kit.scoring import logged_answers
-from estimator_kit.scoring.request_logs import values_of
+from estimator_kit.scoring.request_logs import has_dtype, values_of
 from feature_specs.files import file_systems
 from feature_specs.reference import columns
 from feature_specs.spec import FeatureSpec
@@ -111,7 +111,7 @@ class LateLabels:
                 "none or several. Write the key into each record of --label_files."
             )
         dtype = self._spec.features[key].dtype
-        if isinstance(value, bytes) != (dtype == "string"):
+        if not has_dtype(value, dtype):
             raise DataError(
                 f"{where}: expected a value of {key!r} with the type {dtype}, as in the spec, got "
                 f"{value!r}. Write it with this type."

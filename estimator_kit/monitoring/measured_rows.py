@@ -26,7 +26,7 @@ from estimator_kit.monitoring.results import FeatureResult, Metric, ScoreResult,
 from estimator_kit.scoring import logged_answers, slices
 from estimator_kit.scoring.eval_rows import as_now
 from estimator_kit.scoring.raw_requests import is_private
-from estimator_kit.scoring.request_logs import Block, values_of
+from estimator_kit.scoring.request_logs import Block, has_dtype, values_of
 from feature_specs.kinds import Identity, Vocabulary
 from feature_specs.sections.monitoring import MonitorCondition
 from feature_specs.spec import FeatureSpec
@@ -98,10 +98,10 @@ class MeasuredRows:
 
     def _keys_of(self, block: Block, name: str) -> list[Any]:
         """The key of each row, or None. A key of another type than the spec's does not count."""
-        is_text = self._spec.features[name].dtype == "string"
-        found = values_of(block.features, name, len(block.records)).tolist()
-        keys = [key if key is None or isinstance(key, bytes) == is_text else None for key in found]
-        if keys != found:
+        dtype = self._spec.features[name].dtype
+        values = values_of(block.features, name, len(block.records)).tolist()
+        keys = [value if has_dtype(value, dtype) else None for value in values]
+        if keys != values:
             self._other_types.add(name)
         return keys
 

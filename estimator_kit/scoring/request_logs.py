@@ -371,6 +371,11 @@ def values_of(features: Mapping[str, Any], name: str, rows: int) -> NDArray[np.o
     return values
 
 
+def has_dtype(value: Any, dtype: str) -> bool:
+    """Whether a value of a feature, bytes or a number, has a dtype of the spec."""
+    return isinstance(value, bytes) == (dtype == "string")
+
+
 def numbers_of(features: Mapping[str, Any], name: str, rows: int) -> NDArray[np.float64]:
     """The number of a feature in each row; NaN without exactly one number."""
     values = values_of(features, name, rows)

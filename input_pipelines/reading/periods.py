@@ -134,15 +134,15 @@ class Periods:
 
         at = np.asarray(times, np.float64)
         order = np.argsort(at, kind="stable")
-        found: dict[Period, NDArray[np.int64]] = {}
+        places: dict[Period, NDArray[np.int64]] = {}
         first = 0
         while first < len(order):
             moment = datetime.datetime.fromtimestamp(at[order[first]], tz=UTC)
             period = self.containing(moment)
             after = int(np.searchsorted(at, period.end.timestamp(), "left", sorter=order))
-            found[period] = np.sort(order[first:after])
+            places[period] = np.sort(order[first:after])
             first = after
-        return found
+        return places
 
     def newest(self, as_of: str) -> Period:
         """The last period that begins in a day, an hour or a minute of the zone.

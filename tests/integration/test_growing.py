@@ -74,7 +74,7 @@ def check_ids(found):
 
 def test_a_training_that_stops_and_goes_on_ends_as_an_undisturbed_one(folder, tmp_path):
     whole = run(folder, tmp_path / "whole", epochs=1)
-    for step in (7, 33):
+    for step in (7, 20, 33):
         run(folder, tmp_path / "parts", epochs=1, max_steps=step)
     parts = run(folder, tmp_path / "parts", epochs=1)
     assert whole.metrics == pytest.approx(parts.metrics, nan_ok=True)

@@ -470,13 +470,13 @@ def test_hours_of_a_zone_whose_clocks_change(folder):
     write_labels(folder, rows)
     write_requests(folder, rows, size=1)
     outcome = start(folder, period="6h,Europe/Berlin", now="2026-04-01")
-    found = {period.name: period for period in outcome.report.periods}
+    periods = {period.name: period for period in outcome.report.periods}
     for name, begin, hours in (("2026-03-28T18", "2026-03-28T17:00", 6),
                                ("2026-03-29T00", "2026-03-28T23:00", 5),
                                ("2026-03-29T06", "2026-03-29T04:00", 6)):  # fmt: skip
         own = [r for r in rows if 0 <= r["time"] - seconds(begin) < hours * 3600]
-        assert (found[name].start, found[name].seconds) == (seconds(begin), hours * 3600)
-        assert sum(version.rows for version in found[name].versions) == len(own)
+        assert (periods[name].start, periods[name].seconds) == (seconds(begin), hours * 3600)
+        assert sum(version.rows for version in periods[name].versions) == len(own)
     assert start(folder, period="6h,Europe/Berlin", now="2026-04-01").measured == ()
 
 
