@@ -460,13 +460,16 @@ class Mirror:
             state, folder = states[path]
             if _is_known(path, state):
                 continue
+            if not os.path.exists(_note(path)):
+                # If the file is gone before we know that it was put, it is removed there, too.
+                _know(path, "", _NO_STATE)
             try:
                 stamp = folder.put(path)
             except FileNotFoundError:
                 return False
+            _know(path, stamp.token or "", state)
             if _state(path) != state:
                 return False
-            _know(path, stamp.token or "", state)
         for folder in self._held:
             gone = [path for path in _known_in(folder.path) if not os.path.exists(path)]
             if not os.path.isdir(folder.path) or any(map(_is_state, gone)):
@@ -670,6 +673,9 @@ class _State(NamedTuple):
     size: int
     mtime_ns: int
     named_ns: int
+
+
+_NO_STATE = _State(-1, 0, 0)  # Of no file.
 
 
 def _state(path: str) -> Optional[_State]:

@@ -127,6 +127,31 @@ def test_a_folder_is_put_in_the_order_of_its_writing(bucket, tmp_path):
         assert all(each.path.endswith("lock.json") for each in proxy.of("PUT"))
 
 
+@pytest.mark.parametrize("end", ["removed", "replaced", "removed, and no answer came"])
+def test_a_file_that_changes_while_it_is_put(bucket, tmp_path, monkeypatch, end):
+    url, _ = bucket
+    url += f"/{end[-2:]}"
+    was_put, put_it = threading.Event(), copies._Folder.put
+
+    def put_and_change(self, path):
+        stamp = put_it(self, path)
+        if not was_put.is_set():
+            os.remove(path) if "removed" in end else pathlib.Path(path).write_text("22")
+            was_put.set()
+            if "no answer" in end:
+                raise stores.StoreError(errno.ETIMEDOUT, "no answer")
+        return stamp
+
+    monkeypatch.setattr(copies._Folder, "put", put_and_change)
+    monkeypatch.setattr(copies, "PUT_SECS", 0.01)
+    with copies.used(str(tmp_path)):
+        folder = pathlib.Path(copies.local(url))
+        with copies.folders([str(folder)]):
+            (folder / "unfinished.json").write_text("1")
+            assert was_put.wait(60)
+    assert content(url) == ({"unfinished.json": "22"} if end == "replaced" else {})
+
+
 def test_one_start_holds_a_folder(bucket, tmp_path):
     url, _ = bucket
     with copies.used(str(tmp_path / "one")):
