@@ -18,7 +18,7 @@ from estimator_kit.training.eval_input import eval_paths
 from estimator_kit.training.preparation import prepared, trained_estimator
 from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import stored_records
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 
 
 def run(command: Export, tell: Callable[[str], None]) -> RunResult:
@@ -45,7 +45,7 @@ def _export(command: Export, spec: FeatureSpec, model: ModelFn, trained: Any) ->
             filtered=True,
         )
         paths, damaged = screened.files["--eval_files"], screened.damaged
-        stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
+        stored_records.check_kind(spec, record_lists.first_records(paths, damaged=damaged))
     step = reading.latest_step(command.run.model_dir)
     evaluated = {e.global_step: e for e in EvaluationHistory(command.run.model_dir).read()}
     metrics = evaluated[step].metrics if step in evaluated else {}

@@ -21,7 +21,7 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
 from input_pipelines.integrity import stored_records
 from input_pipelines.reading import files
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 
 # Takes files and the damage in them; gives batches of predictions.
 _Predict = Callable[[list[str], tfrecords.Damaged], Iterator[Any]]
@@ -119,7 +119,7 @@ def _predict(
     )
     paths, damaged = screened.files["--predict_files"], screened.damaged
     with explained(spec, paths, with_labels=False, damaged=damaged, remedy=remedy):
-        stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
+        stored_records.check_kind(spec, record_lists.first_records(paths, damaged=damaged))
         kept.check_features(command.prediction.keep_columns, spec, paths, damaged)
         batches = prediction.chosen(predict(paths, damaged), command.prediction.predict_outputs)
         rows = prediction.rows(batches, command.prediction.predict_limit)

@@ -15,7 +15,6 @@ its own process. If their predictions differ by more than the tolerance, the res
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable
 from typing import Any, Optional
@@ -54,7 +53,7 @@ from estimator_kit.result import RunResult
 from estimator_kit.scoring import item_files
 from feature_specs.files import file_systems, staged, versions
 from feature_specs.spec import FeatureSpec
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 
 SAVED_MODEL_FORMS = ("freeze", "optimize", *SMALLER_TABLES, "text", "binary")
 
@@ -140,8 +139,7 @@ def _records(data: Data, spec: Optional[FeatureSpec]) -> list[bytes]:
         return list(sample(data, spec, "predict_files", ROWS).records)
     paths = record_files(data, "predict_files")
     with tfrecords.naming_what_is_corrupt(paths):
-        blocks = tfrecords.blocks(paths).as_numpy_iterator()
-        records = list(itertools.islice(itertools.chain.from_iterable(blocks), ROWS))
+        records = next(record_lists.of_files(paths, ROWS), [])
     if not records:
         raise no_record("predict_files", paths)
     return records

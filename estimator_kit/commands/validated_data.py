@@ -32,7 +32,7 @@ from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading import files, row_groups
-from input_pipelines.record_files import kinds, tfrecords
+from input_pipelines.record_files import kinds, record_lists
 
 
 def reports(command: Validate) -> Iterator[str]:
@@ -59,7 +59,7 @@ def data_report(run: Run, data: Data, looking: Looking) -> str:
     spec = parser.load(run.spec)
     report = spec_check.check(spec, paths, rows=looking.validate_rows)
     errors, warnings = list(report.errors), list(report.warnings)
-    text, unusable = row_groups.neighbors(spec, tfrecords.first_records(paths))
+    text, unusable = row_groups.neighbors(spec, record_lists.first_records(paths))
     if text:
         (errors if unusable else warnings).append(text)
     return _text("the data do not fit the spec", report.lines, warnings, errors)

@@ -11,9 +11,8 @@ never a row.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
@@ -23,10 +22,8 @@ import tensorflow as tf
 from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines import errors
-from input_pipelines.eager import as_written
-from input_pipelines.input_fns import predict_input_fn
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 from input_pipelines.transform import checks, record_parsing, serving_inputs
 from input_pipelines.transform.record_parsing import RecordParser
 from input_pipelines.transform.transforms import Transform
@@ -142,35 +139,9 @@ def sample_rows(
 
     Raises TensorFlow's errors of reading; see `session_errors.explained`.
     """
-    if spec.filter and not all_rows:
-        with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
-            passing = _first(_records(spec, files, count, damaged))
-            session.run(tf.compat.v1.get_collection(_ITERATORS))
-            try:
-                kept = session.run(passing)
-            except tf.errors.OutOfRangeError:
-                kept = []
-        return _of_records(spec, files, dict(enumerate(kept)))
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
-        ordered = file_systems.ordered(files)
-        features = _first(predict_input_fn(spec, ordered, batch_size=count, damaged=damaged)())
-        records = _first(tfrecords.blocks(ordered, damaged=damaged).rebatch(count))
-        flat = RecordParser(spec).flat(records, with_labels=False)
-        session.run(tf.compat.v1.tables_initializer())
-        session.run(tf.compat.v1.get_collection(_ITERATORS))
-        tf.compat.v1.get_default_graph().clear_collection(_ITERATORS)
-        try:
-            values, stored, parts = session.run([features, records, flat])
-        except tf.errors.OutOfRangeError:
-            return None
-    return SampleRows(
-        tuple(ordered),
-        list(stored),
-        values,
-        serving_inputs.filled(spec, parts),
-        serving_inputs.sendable(spec, parts),
-        tuple(range(len(stored))),
-    )
+    with _Pipeline(spec) as pipeline:
+        records = next(_lists(spec, files, count, damaged, all_rows=all_rows), [])
+        return pipeline.rows_of(files, dict(enumerate(records)))
 
 
 def unusual_rows(
@@ -184,85 +155,90 @@ def unusual_rows(
     unusual = UnusualRows()
     first = 0
     records: dict[int, bytes] = {}  # The rows that are wanted so far, by their places.
-    try:
-        for values, batch in _batches(spec, files, damaged):
-            unusual.add(first, values)
-            here = {first + i: record for i, record in enumerate(batch)}
-            wanted = {*range(count), *unusual.places}
-            records = {place: r for place, r in {**records, **here}.items() if place in wanted}
-            first += len(batch)
-    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-        _log.warning(
-            "The rows that check exports are chosen from the first %s rows, because a later row "
-            "cannot be read: %s",
-            f"{first:,}",
-            checks.text_of(error) or errors.first_line(error),
-        )
-    if len(records) <= min(count, first):
-        return sample_rows(spec, files, damaged=damaged, count=count)
-    return _of_records(spec, files, records)
-
-
-def _of_records(
-    spec: FeatureSpec, files: Sequence[str], records: Mapping[int, bytes]
-) -> Optional[SampleRows]:
-    """The rows of some records of files, given by their places."""
-    if not records:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "rows.tfrecord")
-        with tf.io.TFRecordWriter(path) as writer:
-            for place in sorted(records):
-                writer.write(records[place])
-        rows = sample_rows(spec, [path], count=len(records), all_rows=True)
-    assert rows is not None
-    return dataclasses.replace(
-        rows, files=tuple(file_systems.ordered(files)), places=tuple(sorted(records))
-    )
-
-
-def _batches(
-    spec: FeatureSpec, files: Sequence[str], damaged: tfrecords.Damaged
-) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Yields batches of rows: the values that the model and a request read, and the records."""
     decodes = any(feature.decode is not None for feature in spec.features.values())
     size = ROWS if decodes else _BATCH
-    with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
-        records = _first(_records(spec, files, size, damaged))
-        features = Transform(spec).features(record_parsing.checked(spec, records))
-        flat = RecordParser(spec).flat(records, with_labels=False)
-        values = {
-            **{f"column {name}": value for name, value in features.items()},
-            **{f"feature {name}": value for name, value in flat.items()},
-        }
-        session.run(tf.compat.v1.tables_initializer())
-        session.run(tf.compat.v1.get_collection(_ITERATORS))
-        tf.compat.v1.get_default_graph().clear_collection(_ITERATORS)
-        for _ in range(_LOOK // size):
-            try:
-                yield session.run([values, records])
-            except tf.errors.OutOfRangeError:
-                return
+    with _Pipeline(spec) as pipeline:
+        try:
+            for batch in itertools.islice(_lists(spec, files, size, damaged), _LOOK // size):
+                features, parts = pipeline.of(batch)
+                unusual.add(first, {f"column {name}": value for name, value in features.items()})
+                unusual.add(first, {f"feature {name}": value for name, value in parts.items()})
+                here = {first + i: record for i, record in enumerate(batch)}
+                wanted = {*range(count), *unusual.places}
+                records = {place: r for place, r in {**records, **here}.items() if place in wanted}
+                first += len(batch)
+        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
+            _log.warning(
+                "The rows that check exports are chosen from the first %s rows, because a later "
+                "row cannot be read: %s",
+                f"{first:,}",
+                checks.text_of(error) or errors.first_line(error),
+            )
+        if len(records) <= min(count, first):
+            records = dict(enumerate(next(_lists(spec, files, count, damaged), [])))
+        return pipeline.rows_of(files, records)
+
+
+def _lists(
+    spec: FeatureSpec,
+    files: Sequence[str],
+    size: int,
+    damaged: tfrecords.Damaged,
+    *,
+    all_rows: bool = False,
+) -> Iterator[list[bytes]]:
+    """The records of the sorted files that the spec's filter keeps, or all of them."""
+    ordered = file_systems.ordered(files)
+    if all_rows:
+        return record_lists.of_files(ordered, size, damaged=damaged)
+    return Selection(spec).lists(ordered, size, damaged=damaged)
+
+
+class _Pipeline:
+    """What `predict_input_fn` and a request make of records, in a graph of its own."""
+
+    def __init__(self, spec: FeatureSpec):
+        self._spec = spec
+
+    def __enter__(self) -> _Pipeline:
+        with tf.Graph().as_default() as graph:
+            self._records = tf.compat.v1.placeholder(tf.string, [None])
+            checked = record_parsing.checked(self._spec, self._records)
+            self._made = (
+                Transform(self._spec).features(checked),
+                RecordParser(self._spec).flat(checked, with_labels=False),
+            )
+            tables = tf.compat.v1.tables_initializer()
+        self._session = tf.compat.v1.Session(graph=graph, config=on_cpu())
+        self._session.run(tables)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._session.close()
+
+    def of(self, records: Sequence[bytes]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The features of the model, and the stored features, for some records."""
+        fed = {self._records: np.array(records, np.object_)}
+        features, parts = self._session.run(self._made, fed)
+        return features, parts
+
+    def rows_of(self, files: Sequence[str], records: Mapping[int, bytes]) -> Optional[SampleRows]:
+        """The rows of some records of files, given by their places; None if there are none."""
+        if not records:
+            return None
+        places = tuple(sorted(records))
+        stored = [records[place] for place in places]
+        features, parts = self.of(stored)
+        return SampleRows(
+            tuple(file_systems.ordered(files)),
+            stored,
+            features,
+            serving_inputs.filled(self._spec, parts),
+            serving_inputs.sendable(self._spec, parts),
+            places,
+        )
 
 
 def on_cpu() -> Any:
     """A session config for the CPU: it leaves GPUs to training, and answers alike everywhere."""
     return tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"GPU": 0})
-
-
-_ITERATORS = "estimator_kit/sample_iterators"
-
-
-def _first(dataset: tf.data.Dataset) -> Any:
-    iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
-    tf.compat.v1.add_to_collection(_ITERATORS, iterator.initializer)
-    return iterator.get_next()
-
-
-@as_written
-def _records(
-    spec: FeatureSpec, files: Sequence[str], count: int, damaged: tfrecords.Damaged
-) -> tf.data.Dataset:
-    """Batches of the records that the spec's filter keeps."""
-    kept = Selection(spec).blocks(file_systems.ordered(files), damaged=damaged).rebatch(count)
-    return kept.filter(lambda records: tf.size(records) > 0)

@@ -33,7 +33,7 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze.protobuf_records import NotAnExample
 from input_pipelines.prepare.analyze.wire import parse_block
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 from input_pipelines.transform import checks
 from input_pipelines.transform.labels import LabelReader
 
@@ -87,8 +87,7 @@ class LateLabels:
         for path in file_systems.ordered(paths):
             before = 0
             with tfrecords.naming_what_is_corrupt([path]):
-                for block in tfrecords.blocks([path]):
-                    records = block.numpy().tolist()
+                for records in record_lists.of_files([path]):
                     try:
                         features = parse_block(records)
                     except NotAnExample as error:

@@ -96,8 +96,9 @@ class EvalRows:
         entries = {name: _parse_entry(spec, name) for name in features}
         parser, reader = RecordParser(spec), LabelReader(spec)
         columns: dict[str, list[NDArray[Any]]] = {}
-        for block in Selection(spec).blocks(self._paths, damaged=damaged).rebatch(batch_size):
-            self._rows += len(block)
+        for records in Selection(spec).lists(self._paths, batch_size, damaged=damaged):
+            block = tf.constant(records)
+            self._rows += len(records)
             labels = reader.read(parser.parse(block, with_labels=True))
             dense = {n: v for n, v in labels.items() if isinstance(v, tf.Tensor)}
             tensors = {f"label:{name}": value for name, value in dense.items()}
@@ -244,10 +245,8 @@ def first_records(spec: FeatureSpec, paths: Sequence[str], count: int) -> NDArra
     Raises:
       DataError: the files have no record.
     """
-    for block in Selection(spec).blocks(file_systems.ordered(paths)).rebatch(count).take(1):
-        if len(block):
-            result: NDArray[Any] = block.numpy()
-            return result
+    for records in Selection(spec).lists(file_systems.ordered(paths), count):
+        return np.array(records, np.object_)
     raise DataError(
         f"the {len(paths)} evaluation files have no record, so no request can be sent to a model"
     )

@@ -38,7 +38,7 @@ from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.table_format import Output
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
 _log = logging.getLogger("estimator_kit")
@@ -273,10 +273,11 @@ def predictions(
 
     def batches() -> Iterator[np.ndarray]:  # The export is loaded before a file is opened.
         if filtered_by is None:
-            blocks = tfrecords.blocks(paths, damaged=damaged)
+            lists = record_lists.of_files(paths, batch_size, damaged=damaged)
         else:
-            blocks = Selection(filtered_by).blocks(paths, damaged=damaged)
-        yield from blocks.rebatch(batch_size).as_numpy_iterator()
+            lists = Selection(filtered_by).lists(paths, batch_size, damaged=damaged)
+        for records in lists:
+            yield np.array(records, np.object_)
 
     yield from answers(export, batches(), threads=threads, model=model)
 

@@ -10,19 +10,16 @@ records and never changes them.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters.sample_rows import on_cpu
 from feature_specs.errors import did_you_mean
 from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
-from input_pipelines.eager import as_written
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 
 # Records at a time.
 _BATCH = 1024
@@ -66,12 +63,11 @@ def check_known(names: Sequence[str], known_names: Collection[str], sentence: st
 
 
 def first_records(paths: Sequence[str], damaged: tfrecords.Damaged) -> dict[str, list[bytes]]:
-    """`tfrecords.first_records` of the files that are not empty; an error if all are empty."""
+    """`record_lists.first_records` of the files that are not empty; an error if all are empty."""
     filled = [path for path in paths if path in damaged or file_systems.stamp(path)[0]]
-    return tfrecords.first_records(filled or paths, damaged=damaged)
+    return record_lists.first_records(filled or paths, damaged=damaged)
 
 
-@as_written
 def of_files(
     names: Sequence[str], spec: FeatureSpec, paths: Sequence[str], damaged: tfrecords.Damaged
 ) -> Iterator[dict[str, Any]]:
@@ -80,21 +76,9 @@ def of_files(
     A feature that the spec describes as a list is a list, also of one value.
     """
     lists = {name for name, feature in spec.features.items() if not feature.single}
-    # In a separate graph: an Estimator's prediction leaves its finished graph as the default one.
-    with tf.Graph().as_default() as graph:
-        batches = tfrecords.blocks(paths, damaged=damaged).rebatch(_BATCH)
-        iterator = tf.compat.v1.data.make_initializable_iterator(batches)
-        batch = iterator.get_next()
-    # Closed also if nobody reads to the end. As a context, a session would be the default one.
-    with contextlib.closing(tf.compat.v1.Session(graph=graph, config=on_cpu())) as session:
-        session.run(iterator.initializer)
-        while True:
-            try:
-                records = session.run(batch)
-            except tf.errors.OutOfRangeError:
-                return
-            for record in records:
-                yield _features(names, lists, of_record(record))
+    for records in record_lists.of_files(paths, damaged=damaged):
+        for record in records:
+            yield _features(names, lists, of_record(record))
 
 
 def _features(

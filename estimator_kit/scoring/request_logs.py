@@ -39,7 +39,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze.protobuf_records import NotAnExample
 from input_pipelines.prepare.analyze.wire import parse_block
 from input_pipelines.reading import files
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
 # The end of the name under which a server has the canary of a model.
@@ -345,8 +345,7 @@ def log_files(patterns: Sequence[str]) -> list[str]:
 def _records(path: str) -> Iterator[list[bytes]]:
     """The records of a file, a block at a time."""
     try:
-        for block in tfrecords.blocks([path]):
-            yield block.numpy().tolist()
+        yield from record_lists.of_files([path])
     except tfrecords.READ_ERRORS as error:
         reason = tfrecords.corruption(path)
         if reason is None:

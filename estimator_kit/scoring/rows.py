@@ -12,7 +12,6 @@ from typing import Any, Optional
 
 import numpy as np
 
-from input_pipelines.eager import as_written
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import batch_checks
 from input_pipelines.prepare.convert.encoding import Encoder
@@ -20,7 +19,7 @@ from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.storable import Rounded
 from input_pipelines.prepare.tables.table_format import Part
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +47,6 @@ class Batch:
         return reader.where(self.part, self.first + i + 1)
 
 
-@as_written
 def of_tfrecords(
     path: str, size: int, damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE
 ) -> Iterator[Batch]:
@@ -58,8 +56,8 @@ def of_tfrecords(
       TensorFlow's errors of reading; see `tfrecords.naming_what_is_corrupt`.
     """
     first = 0
-    for records in tfrecords.blocks([path], damaged=damaged).rebatch(size).as_numpy_iterator():
-        yield Batch(records, (), path, first)
+    for records in record_lists.of_files([path], size, damaged=damaged):
+        yield Batch(np.array(records, np.object_), (), path, first)
         first += len(records)
 
 

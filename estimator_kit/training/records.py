@@ -10,7 +10,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.integrity import stored_records
 from input_pipelines.reading import row_groups
 from input_pipelines.reading.selection import RowCounts
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 
 _log = logging.getLogger("estimator_kit")
 
@@ -21,7 +21,7 @@ def check_records(
     flag: str,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
 ) -> dict[str, list[bytes]]:
-    """Returns the first records of each file, as `tfrecords.first_records` does.
+    """Returns the first records of each file, as `record_lists.first_records` does.
 
     Raises:
       DataError: a file is not a TFRecord file, or the files together have no record. Or a file
@@ -29,7 +29,7 @@ def check_records(
         TensorFlow would read only a part of these, without an error. Or the spec ranks rows in
         groups, but no two consecutive rows belong to the same group.
     """
-    records = tfrecords.first_records(paths, damaged=damaged)
+    records = record_lists.first_records(paths, damaged=damaged)
     if not records:
         raise DataError(f"{flag}: its {len(paths)} files have no records")
     check_first(spec, records)

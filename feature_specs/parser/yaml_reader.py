@@ -11,6 +11,8 @@ more than 2 MiB or more than 50 levels, and does so before it reads them to the 
 
 from __future__ import annotations
 
+import copy
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -205,6 +207,8 @@ def too_long(got: str) -> str:
 def read_text(text: str, source: str) -> tuple[Any, Lines]:
     """Returns the document as plain values, and the line of each path, starting at 1.
 
+    A text that was read before is not parsed again.
+
     Args:
       text: one YAML or JSON document.
       source: the name of the document in error messages, usually the path of the file.
@@ -212,6 +216,14 @@ def read_text(text: str, source: str) -> tuple[Any, Lines]:
     Raises:
       SpecError: the text is not YAML, is too long or too deep, or uses a rejected part of YAML.
     """
+    value, lines = _read(text, source)
+    return copy.deepcopy(value), dict(lines)
+
+
+# A run reads its spec in each of its stages, and stored copies of it.
+@functools.lru_cache(16)
+def _read(text: str, source: str) -> tuple[Any, Lines]:
+    """As `read_text`; nobody may change what it returns."""
     if len(text) > LONGEST:
         raise SpecError(source, [Problem((), too_long(f"{len(text):,} characters"))])
     try:

@@ -10,6 +10,7 @@ changes the order.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
@@ -18,10 +19,9 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from feature_specs.spec import FeatureSpec
-from input_pipelines.eager import as_written
 from input_pipelines.integrity import stored_records
 from input_pipelines.reading import selection, shuffling
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 
 # How much the share of a class in the open files may differ from its share in the whole sample.
 # With a few hundred records, 0.25 is many times the random variation.
@@ -44,7 +44,7 @@ def warnings(
 
     Args:
       spec: the feature spec.
-      first: the first records of each file, as `tfrecords.first_records` returns them.
+      first: the first records of each file, as `record_lists.first_records` returns them.
       damaged: files of which only the good records are read.
     """
     labels = [
@@ -113,11 +113,10 @@ def _apart(
 
 def _block_starts(path: str, damaged: tfrecords.Damaged) -> Iterator[list[bytes]]:
     """The first 64 records of each block at the start of a file."""
-    blocks = tfrecords.blocks([path], damaged=damaged).take(_BLOCKS)
-    starts = blocks.map(as_written(lambda block: block[:64]))
+    blocks = record_lists.of_files([path], tfrecords.BLOCK, damaged=damaged)
     try:
-        for block in starts.as_numpy_iterator():
-            yield list(block)
+        for block in itertools.islice(blocks, _BLOCKS):
+            yield block[:64]
     except tfrecords.READ_ERRORS:
         return  # The run itself reports the damaged file.
 

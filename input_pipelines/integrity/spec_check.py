@@ -27,7 +27,7 @@ from input_pipelines.integrity import diagnosis, stored_records
 from input_pipelines.integrity.stored_records import CrossCounter
 from input_pipelines.prepare.analyze.vocabularies import collision_share
 from input_pipelines.reading import selection
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 
 # From these rates on there is a warning. They are low enough to find mistakes in a spec, and high
 # enough to accept ordinary data.
@@ -75,10 +75,9 @@ def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
         of_training = diagnosis.file_check(spec)
         for path in files:
             number = 0
-            for block in _blocks(path, share):
+            for records in _blocks(path, share):
                 # Training's own transformation decides what is an error.
-                bad = dict(of_training.bad_of(block))
-                records = block.numpy()
+                bad = dict(of_training.bad_of(tf.constant(records)))
                 kept = selection.verdicts(records, spec.conditions)
                 for i, record in enumerate(records):
                     if kept[i] is False:
@@ -93,10 +92,10 @@ def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
     return counts.report()
 
 
-def _blocks(path: str, count: int) -> Iterator[tf.Tensor]:
+def _blocks(path: str, count: int) -> Iterator[list[bytes]]:
     """The first records of a file."""
     try:
-        for block in tfrecords.blocks([path]):
+        for block in record_lists.of_files([path]):
             yield block[:count]
             count -= len(block[:count])
             if not count:

@@ -87,7 +87,7 @@ def check_kind(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> Non
 
     Args:
       spec: the feature spec.
-      records: serialized records of each file, as `tfrecords.first_records` returns them.
+      records: serialized records of each file, as `record_lists.first_records` returns them.
 
     Raises:
       DataError: a record has a different kind than the spec.

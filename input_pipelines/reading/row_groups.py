@@ -170,7 +170,7 @@ def neighbors(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tupl
 
     Args:
       spec: the feature spec.
-      records: serialized records of each file, as `tfrecords.first_records` returns them.
+      records: serialized records of each file, as `record_lists.first_records` returns them.
 
     Returns:
       (sentence, unusable): what is wrong, and whether the files cannot be used because no record is

@@ -18,7 +18,7 @@ This module never changes a row. `weigh` adds the weights of the kept negatives 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional, Union
 
 import tensorflow as tf
@@ -28,10 +28,11 @@ from feature_specs.kinds import bounds
 from feature_specs.reference import columns
 from feature_specs.sections.records import Condition
 from feature_specs.spec import FeatureSpec
+from input_pipelines import eager
 from input_pipelines.eager import as_written
 from input_pipelines.reading.negatives import Negatives
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform import checks
 
@@ -133,6 +134,24 @@ class Selection:
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
+
+    def lists(
+        self, files: Sequence[str], size: int, *, damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE
+    ) -> Iterator[list[bytes]]:
+        """The records of the first epoch in lists of `size`; see `record_lists.of_files`."""
+        if not self.drops_rows:
+            yield from record_lists.of_files(files, size, damaged=damaged)
+            return
+        with eager.kept():
+            blocks = iter(self.blocks(files, damaged=damaged).rebatch(size))
+        while True:
+            with eager.kept():  # Whoever asks for the next list may be in a graph.
+                block = next(blocks, None)
+                records = [] if block is None else block.numpy().tolist()
+            if block is None:
+                return
+            if records:
+                yield records
 
     def _numbered(self, files: Sequence[str], shard: Shard, **options: Any) -> tf.data.Dataset:
         """The `numbered_blocks` of some files, each with the name that decides about negatives."""

@@ -24,9 +24,6 @@ from input_pipelines.record_files.sharding import Shard
 
 BLOCK = framing.BLOCK
 
-# The number of records at the start of a file that a run checks before it begins.
-_FIRST = 64
-
 # The number of files that are read at the same time, so that a shuffle window mixes their rows.
 OPEN_FILES = 16
 
@@ -303,37 +300,6 @@ def count_records(
         read = blocks(rest, shard, interleaved=True, damaged=damaged)
         sizes = read.map(lambda block: tf.size(block, tf.int64))
         return int(sizes.reduce(tf.constant(total, tf.int64), lambda total, size: total + size))
-
-
-@as_written
-def first_records(files: Sequence[str], *, damaged: Damaged = NO_DAMAGE) -> dict[str, list[bytes]]:
-    """The first records, up to 64, of each file that has records.
-
-    Raises:
-      DataError: a file is corrupt in this part, is empty, or is not a TFRecord file.
-    """
-
-    def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
-        records = tf.data.TFRecordDataset(path, compression_type=compression)
-        return records.take(_FIRST).batch(_FIRST).map(lambda first: (path, first))
-
-    records_by_path: dict[str, list[bytes]] = {}
-    undamaged = [path for path in files if path not in damaged]
-    if undamaged:
-        file_lengths.check(undamaged)
-        with naming_what_is_corrupt(undamaged):
-            compressions = [compression_type(path) for path in undamaged]
-            named = tf.data.Dataset.from_tensor_slices((undamaged, compressions))
-            first = of_files(named, len(undamaged), read, interleaved=True).as_numpy_iterator()
-            records_by_path = {path.decode(): list(records) for path, records in first}
-    for path in files:
-        if path in damaged:
-            records = next(good_records(path, damaged[path]), [])[:_FIRST]
-            if records:
-                records_by_path[path] = records
-        elif path not in records_by_path and not file_bytes.size(path):
-            raise DataError(corruption(path))
-    return {path: records_by_path[path] for path in files if path in records_by_path}
 
 
 @contextlib.contextmanager

@@ -47,7 +47,7 @@ from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.reading import selection
-from input_pipelines.record_files import kinds, tfrecords
+from input_pipelines.record_files import kinds, record_lists, tfrecords
 from input_pipelines.transform import checks
 
 
@@ -167,20 +167,13 @@ def _undecided(path: str, record: int, reason: str) -> DataError:
 
 def _chunks(path: str) -> Iterator[list[bytes]]:
     """The records of a file, several blocks at a time."""
-    records: list[bytes] = []
     try:
-        for i, block in enumerate(tfrecords.blocks([path]).prefetch(_BLOCKS), start=1):
-            records += block.numpy().tolist()
-            if i % _BLOCKS == 0:
-                yield records
-                records = []
+        yield from record_lists.of_files([path], _BLOCKS * tfrecords.BLOCK)
     except tfrecords.READ_ERRORS:
         reason = tfrecords.corruption(path)
         if reason is None:
             raise
         raise DataError(reason) from None
-    if records:
-        yield records
 
 
 _PARTS = pydantic.TypeAdapter(list[Part])

@@ -9,7 +9,7 @@ import pytest
 import feature_specs
 from input_pipelines.integrity import label_order
 from input_pipelines.reading import shuffling
-from input_pipelines.record_files import tfrecords, writing
+from input_pipelines.record_files import record_lists, tfrecords, writing
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def warned(spec, tmp_path):
         paths = [f"{tmp_path}/{i:03}.tfrecord" for i in range(len(labels_of_files))]
         for path, labels in zip(paths, labels_of_files):
             writing.write_examples(path, [{"x": 1, "click": label} for label in labels])
-        return list(label_order.warnings(spec, tfrecords.first_records(paths)))
+        return list(label_order.warnings(spec, record_lists.first_records(paths)))
 
     return write
 

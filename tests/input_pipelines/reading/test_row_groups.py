@@ -17,7 +17,7 @@ from input_pipelines.reading import row_groups
 from input_pipelines.reading.mixing import Mix, Part
 from input_pipelines.reading.negatives import Negatives
 from input_pipelines.reading.selection import RowCounts, Selection
-from input_pipelines.record_files import tfrecords, writing
+from input_pipelines.record_files import record_lists, tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
 from tests.input_pipelines.inputs import training
 
@@ -154,7 +154,7 @@ def test_records_whose_groups_are_apart_are_refused_or_warned_of(tmp_path, caplo
     def check(queries):
         rows = [{"x": 0.0, "query": query, "grade": 1} for query in queries]
         writing.write_examples(f"{tmp_path}/a.tfrecord", rows)
-        row_groups.check_neighbors(SPEC, tfrecords.first_records([f"{tmp_path}/a.tfrecord"]))
+        row_groups.check_neighbors(SPEC, record_lists.first_records([f"{tmp_path}/a.tfrecord"]))
 
     def said():
         return [r.getMessage() for r in caplog.records if r.name == "estimator_kit"]
@@ -220,7 +220,7 @@ def test_what_the_filter_drops_leaves_its_run_and_does_not_part_it(tmp_path):
             batch = batch[len(run) :]
     rest = numbers(training(spec, paths, **options, skip_rows=9))
     assert rest == whole[3:]
-    text, _ = row_groups.neighbors(spec, tfrecords.first_records(paths))
+    text, _ = row_groups.neighbors(spec, record_lists.first_records(paths))
     assert not text  # Only c is alone.
     nothing = feature_specs.parse({**DOCUMENT, "filter": [{"feature": "x", "min": 10}]})
     endless = training(nothing, paths, batch_size=3)

@@ -14,7 +14,7 @@ import feature_specs
 from input_pipelines import input_fns
 from input_pipelines.integrity import data_scan, diagnosis, file_check
 from input_pipelines.integrity.file_check import FileReport
-from input_pipelines.record_files import tfrecords, writing
+from input_pipelines.record_files import record_lists, tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
 from tests.conftest import DOCUMENT, make_rows, place
 
@@ -169,7 +169,7 @@ def test_shards_of_damaged_files_are_all_of_the_good_rows(files, interleaved):
     assert [tfrecords.count_records(files, Shard(3, i), damaged=damaged) for i in range(3)] == [
         len(part) for part in parts
     ]
-    assert list(tfrecords.first_records(files, damaged=damaged)) == files
+    assert list(record_lists.first_records(files, damaged=damaged)) == files
 
 
 def test_a_scan_with_a_spec_finds_what_stops_a_run(tmp_path, files):

@@ -9,7 +9,14 @@ import tensorflow as tf
 
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
-from input_pipelines.record_files import file_lengths, framing, record_scanner, tfrecords, writing
+from input_pipelines.record_files import (
+    file_lengths,
+    framing,
+    record_lists,
+    record_scanner,
+    tfrecords,
+    writing,
+)
 from input_pipelines.record_files.sharding import Shard
 from tests.conftest import make_rows
 from tests.input_pipelines.record_files.test_record_scanner import checksum, frame
@@ -26,7 +33,7 @@ def header(length: int) -> bytes:
 
 def check_one_bad_record(path, message):
     """All readers refuse the record between two times `BEFORE`, and a scan loses nothing else."""
-    for read in (tfrecords.blocks, tfrecords.first_records, tfrecords.count_records):
+    for read in (tfrecords.blocks, record_lists.first_records, tfrecords.count_records):
         with pytest.raises(DataError) as error:
             read([path])
         assert str(error.value) == message

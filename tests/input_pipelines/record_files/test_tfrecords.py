@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from input_pipelines.errors import DataError
 from input_pipelines.reading.files import expand
-from input_pipelines.record_files import file_bytes, tfrecords, writing
+from input_pipelines.record_files import file_bytes, record_lists, tfrecords, writing
 
 
 def test_values_become_the_lists_of_their_types():
@@ -60,7 +60,7 @@ def test_a_failure_leaves_the_old_file(tmp_path):
 def test_no_record_at_all_is_noticed(tmp_path):
     path = str(tmp_path / "a.tfrecord.gz")
     writing.write_examples(path, [])
-    assert tfrecords.first_records([path]) == {}
+    assert record_lists.first_records([path]) == {}
     assert tfrecords.count_records([path]) == 0
 
 
@@ -69,7 +69,7 @@ def test_a_file_without_a_byte_is_an_error(tmp_path):
     writing.write_examples(path, [])
     message = rf"^{path}: record 0 at byte 0: the file is empty: it has 0 bytes$"
     with pytest.raises(DataError, match=message):
-        tfrecords.first_records([path])
+        record_lists.first_records([path])
     with pytest.raises(DataError, match=message):
         tfrecords.count_records([path])
 
@@ -78,7 +78,7 @@ def test_the_first_records_of_each_file(tmp_path):
     paths = [str(tmp_path / name) for name in ("b.tfrecord", "a.tfrecord.gz", "empty.tfrecord.gz")]
     for path, count in zip(paths, (70, 2, 0)):
         writing.write_examples(path, [{"x": i} for i in range(count)])
-    first = tfrecords.first_records(paths)
+    first = record_lists.first_records(paths)
     assert list(first) == paths[:2]
     assert [len(records) for records in first.values()] == [64, 2]
     numbers = [tf.train.Example.FromString(r).features.feature["x"] for r in first[paths[0]]]
@@ -117,14 +117,14 @@ def test_a_broken_file_is_named_with_its_bad_record(tmp_path, how, message):
     with pytest.raises(DataError, match=f"^{path}: {message}"):
         tfrecords.count_records([path])
     with pytest.raises(DataError, match=f"^{path}: {message}"):
-        tfrecords.first_records([path])
+        record_lists.first_records([path])
 
 
 def test_a_table_in_the_place_of_records_is_told(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,b\n1,2\n" * 10)
     with pytest.raises(DataError) as error:
-        tfrecords.first_records([str(path)])
+        record_lists.first_records([str(path)])
     assert str(error.value) == (
         f"{path}: this is a CSV file by its name, expected a TFRecord file. Convert it first: "
         f"estimator-kit convert --convert_files={path} --convert_dir=<a new folder>, with "
