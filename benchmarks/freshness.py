@@ -9,7 +9,8 @@ less and less. A click depends on an effect of its item and one of its user, whi
 `watch` starts `retrain --watch` once; this program then writes one period after another, and waits
 until the watch has run its cycle. `hourly` runs the command after every twelfth period, `once` only
 at first. Each period's rows are answered by the model that is live when they come, before any model
-is trained on them. A line for each period has the AUC of these answers.
+is trained on them. A line for each period has the AUC of these answers. Lines of the watch also
+have its memory, its open files, and its CPU seconds since it was started.
 
 With `--faults`, the watch also meets: a period with a damaged file, one that comes three periods
 late, a second watch, and `kill -9` in a training and in a gate. `--small_disk` is a folder on a
@@ -153,20 +154,32 @@ class Watched:
             env={**os.environ, "PYTHONPATH": str(ROOT)}, **options,
         )  # fmt: skip
 
-    def facts(self) -> tuple[int, int]:
-        """The memory of its worker in MiB, and the worker's open files."""
+    def facts(self) -> dict[str, float]:
+        """The memory of its worker in MiB, its open files, and the CPU seconds of both."""
         own = self.process.pid
         children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
         worker = children[0] if children else own
         status = Path(f"/proc/{worker}/status").read_text()
         (rss,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
-        return int(rss.split()[1]) // 1024, len(os.listdir(f"/proc/{worker}/fd"))
+        files = len(os.listdir(f"/proc/{worker}/fd"))
+        ticks = sum(_ticks(process) for process in {own, int(worker)})
+        return {
+            "mib": int(rss.split()[1]) // 1024,
+            "files": files,
+            "cpu": round(ticks / os.sysconf("SC_CLK_TCK"), 1),
+        }
 
     def close(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         status = self.process.wait(TIMEOUT)
         self.log.close()
         return status
+
+
+def _ticks(process: int) -> int:
+    """The CPU time of a process and of its children that have ended."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15]))
 
 
 def until(done: Any, watched: Watched, what: str) -> None:
@@ -224,7 +237,7 @@ def simulate(
         if watched is not None:
             watched = meet(fault, world, watched, before)
             line |= {"seconds": round(time.monotonic() - begun, 1), "fault": fault}
-            line |= dict(zip(("mib", "files"), watched.facts()))
+            line |= watched.facts()
         yield line
     if watched is not None:
         status = watched.close()

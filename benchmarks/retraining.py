@@ -1,19 +1,23 @@
 """What a retraining cycle costs, by its stages: with a warm start, and from scratch.
 
-    python benchmarks/retraining.py [--rows 31250] [--cycles 3] [--work_dir DIR] [--profile]
+    python benchmarks/retraining.py [--rows 31250] [--cycles 3] [--work_dir DIR]
+        [--profile | --one_process]
 
 It runs the command of examples/retraining on days of the default data, three times: the first
 cycle, a cycle with one new day that starts from the live model, and a cycle with one more day that
 starts from scratch. `--rows` is the size of a window: five days for training, and one for
 evaluation. Each line has the CPU seconds of the process with its children, the seconds of the
 clock, and the CPU seconds of the stages. `around` is the rest: the imports, and the pages at the
-end. `--profile` writes the profile of each cycle's main thread to the work directory.
+end. `--profile` writes the profile of each cycle's main thread to the work directory. With
+`--one_process`, one process runs all cycles, as a worker of `retrain --watch` does; the first one
+then has the imports.
 benchmarks/README.md has results.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -52,19 +56,38 @@ def prepare(folder: Path, rows: int) -> None:
         (words / path.name).write_bytes(path.read_bytes())
 
 
-def cycle(folder: Path, number: int, profile: bool) -> None:
-    """Runs one cycle and prints its line."""
-    start = ["-m", "cProfile", "-o", f"{folder}/{number}.prof"] if profile else []
-    command = [
-        sys.executable, *start, str(ROOT / "run.py"), "--flagfile=retrain.flags",
-        "--mode=retrain", "--spec=spec.yaml", f"--as_of=2026-01-{_WINDOW + number - 1:02d}",
-    ]  # fmt: skip
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+def _here(folder: Path, arguments: list[str]) -> None:
+    from estimator_kit.main import main
+
+    os.chdir(folder)
+    with contextlib.redirect_stdout(sys.stderr):
+        if main(["run.py", *arguments]):
+            sys.exit(1)
+
+
+def _elsewhere(folder: Path, start: list[str], arguments: list[str]) -> None:
+    command = [sys.executable, *start, str(ROOT / "run.py"), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         sys.exit(done.stdout + done.stderr)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _cpu() -> float:
+    """CPU seconds of this process and of its children that have ended."""
+    both = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in both)
+
+
+def cycle(folder: Path, number: int, *, profile: bool, one_process: bool) -> None:
+    """Runs one cycle and prints its line."""
+    start = ["-m", "cProfile", "-o", f"{folder}/{number}.prof"] if profile else []
+    arguments = [
+        "--flagfile=retrain.flags", "--mode=retrain", "--spec=spec.yaml",
+        f"--as_of=2026-01-{_WINDOW + number - 1:02d}",
+    ]  # fmt: skip
+    before, begun = _cpu(), time.perf_counter()
+    _here(folder, arguments) if one_process else _elsewhere(folder, start, arguments)
+    cpu = _cpu() - before
     place = folder / f"runs/retraining/cycles/{number:04d}"
     names = ("window", "vocabularies", "checks", "train", "gate", "promote", "clean")
     stages = {name: json.loads((place / f"{name}.json").read_text()) for name in names}
@@ -91,6 +114,7 @@ def main() -> None:
     parser.add_argument("--cycles", type=int, default=len(_CYCLES), help="the first ones")
     parser.add_argument("--work_dir")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--one_process", action="store_true")
     arguments = parser.parse_args()
     os.environ["PYTHONPATH"] = str(ROOT)
     with tempfile.TemporaryDirectory() as temporary:
@@ -98,7 +122,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         prepare(folder, arguments.rows)
         for number in range(1, arguments.cycles + 1):
-            cycle(folder, number, arguments.profile)
+            cycle(folder, number, profile=arguments.profile, one_process=arguments.one_process)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,12 @@ def selected(spec, files, _):
     yield in_blocks(Selection(spec).blocks(files, cut_into_runs=as_they_are))
 
 
+def listed(spec, files, _):
+    yield sum(map(len, Selection(spec).lists(files, 7)))
+    with tf.Graph().as_default():
+        yield sum(map(len, Selection(spec).lists(files, 7)))
+
+
 def cached(spec, files, folder):
     with RowCache(f"{folder}/cache", limit=2**30) as cache:
         yield sum(len(block[0]) for block in cache.rows(spec).blocks(files, interleaved=False))
@@ -178,7 +184,7 @@ READERS = {
     "estimator_kit.commands.transform:_records": ALL,
     "estimator_kit.commands.validated_data:_summary": validated,
     "estimator_kit.commands.validated_data:data_report": "`row_groups` selects among them",
-    "estimator_kit.exporters.sample_rows:sample_rows": "is asked for all rows, or has no filter",
+    "estimator_kit.exporters.sample_rows:_lists": "is asked for all rows, or has no filter",
     "estimator_kit.retraining.period_summaries:of": of_facts,
     "estimator_kit.scoring.eval_rows:__init__": "is given blocks of Selection",
     "estimator_kit.scoring.export:batches": "is asked for all rows",
@@ -209,6 +215,7 @@ READERS = {
     "input_pipelines.reading.selection:_numbered": selected,
     "input_pipelines.reading.selection:blocks": selected,
     "input_pipelines.reading.selection:count": selected,
+    "input_pipelines.reading.selection:lists": listed,
     "input_pipelines.reading.sources:read": restarted,
     "input_pipelines.row_cache.rows:dataset": cached,
     "input_pipelines.row_cache.rows:part": cached,
@@ -219,9 +226,10 @@ READERS = {
 # By the name of the module, what reads records or rows, or summarizes them.
 READING = {
     "tfrecords": {
-        "blocks", "numbered_blocks", "first_records", "count_records", "good_records",
+        "blocks", "numbered_blocks", "count_records", "good_records",
         "whole_file", "each_file", "records_at",
     },
+    "record_lists": {"of_files", "first_records"},
     "data": {"TFRecordDataset"},
     "io": {"tf_record_iterator"},
     "record_scanner": {"scan"},
