@@ -6,8 +6,10 @@
 A record has 13 floats and 24 strings, about 800 bytes. The program generates the files into --data
 first, and uses them again later. It prints one JSON line. All sides read all files, one round after
 the other, and the median counts. `plain_read` is the speed of the disk or, here, of the page cache.
-`tfrecord_dataset` is TensorFlow's reader, file after file, which only checks checksums. `cpu` has
-the CPU seconds for a gigabyte, which other work on the machine changes least.
+`tfrecord_dataset` is TensorFlow's reader, file after file, which only checks checksums. `blocks` is
+the reader of trainings, which tf.data runs, and `lists` is the reader for code in Python. `cpu` has
+the CPU seconds for a gigabyte, which other work on the machine changes least. `cpu_of_a_small_file`
+has the CPU milliseconds of reading 500 records.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ import tensorflow as tf
 
 import feature_specs
 from input_pipelines.integrity import data_scan
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import record_lists, tfrecords
 
 FLOATS, WORDS = 13, 24
 
@@ -79,6 +81,24 @@ def count_with_tensorflow(paths) -> None:
             pass
 
 
+def count_blocks(paths) -> None:
+    for path in paths:
+        for _ in tfrecords.blocks([path]):
+            pass
+
+
+def count_lists(paths) -> None:
+    for path in paths:
+        for _ in record_lists.of_files([path]):
+            pass
+
+
+def cpu_of(side: Callable[[], object]) -> float:
+    before = time.process_time()
+    side()
+    return time.process_time() - before
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -98,6 +118,8 @@ def main() -> int:
     sides: dict[str, Callable[[], object]] = {
         "plain_read": lambda: read_plainly(paths),
         "tfrecord_dataset": lambda: count_with_tensorflow(paths),
+        "blocks": lambda: count_blocks(paths),
+        "lists": lambda: count_lists(paths),
         "check_data": lambda: data_scan.scan(paths),
         "check_data_with_spec": lambda: data_scan.scan(paths, spec=of_spec),
     }
@@ -109,6 +131,13 @@ def main() -> int:
             side()
             seconds[name].append(time.perf_counter() - start)
             cpu[name].append(time.process_time() - before)
+    small = os.path.join(arguments.data, "small.tfrecord")
+    writing.write_examples(small, rows(500, seed=0))
+    readers = {"blocks": count_blocks, "lists": count_lists}
+    small_cpu = {
+        name: [cpu_of(lambda: reader([small])) for _ in range(20)]  # noqa: B023
+        for name, reader in readers.items()
+    }
     line = {
         "benchmark": "check_data",
         "bytes": size,
@@ -119,6 +148,9 @@ def main() -> int:
         },
         "cpu": {
             name: round(statistics.median(values) / (size / 1e9), 2) for name, values in cpu.items()
+        },
+        "cpu_of_a_small_file": {
+            name: round(statistics.median(values) * 1000, 1) for name, values in small_cpu.items()
         },
     }
     print(json.dumps(line))
