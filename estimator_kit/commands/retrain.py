@@ -23,7 +23,8 @@ from estimator_kit.retraining import (
 )
 from estimator_kit.retraining.cycle_report import Report
 
-# The first cycle of a process takes about a second longer; each leaves about 1 MiB of memory.
+# The first cycle of a process takes about a second longer, and a process grows by some 30 MiB a
+# cycle: benchmarks/freshness.py.
 _CYCLES_OF_A_WORKER = 20
 
 

@@ -195,7 +195,7 @@ def _lists(
 
 
 class _Pipeline:
-    """What `predict_input_fn` and a request make of records, in a graph of its own."""
+    """What `predict_input_fn` and a request make of records, in a separate graph."""
 
     def __init__(self, spec: FeatureSpec):
         self._spec = spec
@@ -223,7 +223,7 @@ class _Pipeline:
         return features, parts
 
     def rows_of(self, files: Sequence[str], records: Mapping[int, bytes]) -> Optional[SampleRows]:
-        """The rows of some records of files, given by their places; None if there are none."""
+        """The rows of some records of files, given by their places; None without a record."""
         if not records:
             return None
         places = tuple(sorted(records))
