@@ -210,7 +210,11 @@ class _Pipeline:
             )
             tables = tf.compat.v1.tables_initializer()
         self._session = tf.compat.v1.Session(graph=graph, config=on_cpu())
-        self._session.run(tables)
+        try:
+            self._session.run(tables)
+        except BaseException:
+            self._session.close()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:

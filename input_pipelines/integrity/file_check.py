@@ -19,19 +19,16 @@ import numpy as np
 import tensorflow as tf
 
 from input_pipelines import errors
-from input_pipelines.record_files import (
-    file_bytes,
-    file_lengths,
-    record_lists,
-    record_scanner,
-    tfrecords,
-)
+from input_pipelines.record_files import file_bytes, file_lengths, record_scanner, tfrecords
 from input_pipelines.record_files.framing import FRAME
 from input_pipelines.record_files.record_scanner import BadRecord, Record
 from input_pipelines.transform import checks
 
 # The most bad records of a file that a report lists. All of them are counted.
 LISTED = 1000
+
+# How many blocks are read ahead.
+_AHEAD = 4
 
 # If a failing block has at most this many records, Python checks each of them.
 _LOOKED_AT = 128
@@ -141,25 +138,24 @@ class FileCheck:
         if file_lengths.has_too_large(path):
             raise _CannotRead("a record is too large")
         packed = file_bytes.is_gzip(path)
-        blocks = record_lists.of_files([path])
+        records = tf.data.TFRecordDataset(path, tfrecords.compression_type(path))
         offset = 0
-        while True:
-            try:
-                block = next(blocks, None)
-            except tfrecords.READ_ERRORS as error:
-                raise _CannotRead(errors.first_line(error)) from error
-            if block is None:
-                return
-            ends = np.cumsum([len(record) + FRAME for record in block], dtype=np.int64)
-            for i, reason in self.bad_of(tf.constant(block)):
-                begin = int(ends[i - 1]) if i else 0
-                lost = int(ends[i]) - begin
-                number = sums.records + i
-                sums.left_out.append(number)
-                yield BadRecord(number, offset + begin, reason, lost, packed), offset
-            sums.records += len(ends)
-            offset += int(ends[-1])
-            yield None, offset
+        try:
+            for block in records.batch(tfrecords.BLOCK).prefetch(_AHEAD):
+                ends = np.cumsum(tf.strings.length(block).numpy().astype(np.int64) + FRAME)
+                for i, reason in self.bad_of(block):
+                    begin = int(ends[i - 1]) if i else 0
+                    lost = int(ends[i]) - begin
+                    number = sums.records + i
+                    sums.left_out.append(number)
+                    yield BadRecord(number, offset + begin, reason, lost, packed), offset
+                sums.records += len(ends)
+                offset += int(ends[-1])
+                yield None, offset
+        except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
+            raise _CannotRead(errors.first_line(error)) from error
+        if not file_bytes.reached_end(path, offset):
+            raise _CannotRead("it ends before its last record does")
 
     def _thoroughly(self, path: str, sums: _Sums) -> Iterator[tuple[Optional[BadRecord], int]]:
         block: list[Record] = []

@@ -27,7 +27,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 
@@ -39,7 +39,7 @@ from feature_specs.files import file_systems
 _GZIP_SUFFIXES = (".gz", ".gzip")
 _GZIP_START = b"\x1f\x8b"
 
-_CHUNK = 4 * 2**20
+CHUNK = 4 * 2**20
 _GZIP_CHUNK = 2**18
 
 
@@ -71,6 +71,7 @@ class FileBytes:
 
     Args:
       path: the file; GZIP if its name ends in .gz or .gzip.
+      chunk: how many bytes of a plain file are read at a time.
 
     Attributes:
       packed: whether the file is GZIP.
@@ -78,8 +79,9 @@ class FileBytes:
       unread: the stored bytes of the file after the break.
     """
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, chunk: int = CHUNK):
         self.packed = is_gzip(path)
+        self._chunk = chunk
         self.broken: Optional[str] = None
         self.unread = 0
         self._path = path
@@ -104,17 +106,21 @@ class FileBytes:
             self._buffer = b"".join(parts)
         return self._buffer[begin : begin + count]
 
-    def chunks(self) -> Iterator[bytes]:
+    def chunks(self) -> Generator[bytes, None, None]:
         """All bytes from the first on, piece by piece."""
         with tf.io.gfile.GFile(self._path, "rb") as file:
             if self.packed:
                 yield from self._unpacked(file)
                 return
             while True:
-                data = file.read(_CHUNK)
+                data = file.read(self._chunk)
                 if not data:
                     return
                 yield data
+
+    def close(self) -> None:
+        """Closes the file, which else stays open until Python collects garbage."""
+        self._chunks.close()
 
     def _unpacked(self, file: Any) -> Iterator[bytes]:
         decoder = zlib.decompressobj(wbits=31)
@@ -127,7 +133,7 @@ class FileBytes:
             while data or not decoder.eof:
                 before = decoder.copy()
                 try:
-                    piece = decoder.decompress(data, _CHUNK)
+                    piece = decoder.decompress(data, self._chunk)
                 except zlib.error as error:
                     yield from _before_the_error(before, data)
                     self.unread = size(self._path) - file.tell() + len(data)
@@ -143,7 +149,7 @@ class FileBytes:
                         break
                 else:
                     data = decoder.unconsumed_tail
-                    if not data and len(piece) < _CHUNK:
+                    if not data and len(piece) < self._chunk:
                         break  # This chunk has no more bytes.
         if inside:
             self.broken = "the GZIP stream is cut off here"

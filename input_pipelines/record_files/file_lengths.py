@@ -16,6 +16,7 @@ module never says that a payload is right. The only error is DataError.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import struct
@@ -125,7 +126,8 @@ def _size(path: str) -> int:
 def _look(path: str, block: int, inode: int, size: int, *times: int) -> _Walk:
     del inode, times  # Parts of the key.
     if file_bytes.is_gzip(path):
-        return _walk(_unpacked(FileBytes(path)), block)
+        with contextlib.closing(FileBytes(path)) as data:
+            return _walk(_unpacked(data), block)
     with open(path, "rb", buffering=0) as file:
 
         def at(offset: int, length: int = _CHUNK) -> bytes:

@@ -5,12 +5,14 @@
 
 It reads with TensorFlow's own reader of records, but not with tf.data, whose graph costs a tenth
 of a second of CPU for each reading, and more than this for each record, too
-(benchmarks/README.md). What it gives and what it refuses is equal to `tfrecords.blocks`. It has no
-threads: a training reads with `tfrecords`, ahead of the model.
+(benchmarks/README.md). It gives the records of `tfrecords.blocks` and refuses the same files; up to
+a block of records before the damage may be missing. It has no threads: a training reads with
+`tfrecords`, ahead of the model.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +27,9 @@ from input_pipelines.record_files.tfrecords import BLOCK, NO_DAMAGE, Damaged
 
 # The number of records at the start of a file that a run checks before it begins.
 _FIRST = 64
+
+# How many bytes are read at a time to find them.
+_START = 64 * 1024
 
 # How many files are opened at the same time, because remote file systems are slow.
 _OPENED = 16
@@ -99,8 +104,9 @@ def _first_of(path: str) -> list[bytes]:
     if not file_bytes.size(path):
         raise DataError(tfrecords.corruption(path))
     records = []
-    for record in itertools.islice(record_scanner.scan(path), _FIRST):
-        if isinstance(record, record_scanner.BadRecord):
-            raise DataError(f"{path}: {record.sentence}")
-        records.append(record.payload)
+    with contextlib.closing(record_scanner.scan(path, chunk=_START)) as scanned:
+        for record in itertools.islice(scanned, _FIRST):
+            if isinstance(record, record_scanner.BadRecord):
+                raise DataError(f"{path}: {record.sentence}")
+            records.append(record.payload)
     return records

@@ -26,11 +26,12 @@ which is enough for the few damaged files. `file_check` decides whether a payloa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Generator, Iterator
 from typing import NamedTuple, Optional, Union
 
 from input_pipelines.record_files import file_bytes, framing, kinds
-from input_pipelines.record_files.file_bytes import FileBytes
+from input_pipelines.record_files.file_bytes import CHUNK, FileBytes
 from input_pipelines.record_files.framing import FRAME, HEADER, LARGEST_RECORD
 
 # How many bytes are searched for the next record at a time.
@@ -78,13 +79,21 @@ class BadRecord(NamedTuple):
         return f"record {self.number} at {byte} {self.offset}: {self.reason}"
 
 
-def scan(path: str) -> Iterator[Union[Record, BadRecord]]:
-    """All records of a file in their order, good and bad."""
+def scan(path: str, *, chunk: int = CHUNK) -> Generator[Union[Record, BadRecord], None, None]:
+    """All records of a file in their order, good and bad. The file is closed with the generator.
+
+    `chunk` is how many bytes of a plain file are read at a time.
+    """
     file_problem = _bad_as_a_whole(path)
     if file_problem is not None:
         yield BadRecord(0, 0, file_problem, file_bytes.size(path))
         return
-    data = FileBytes(path)
+    with contextlib.closing(FileBytes(path, chunk)) as data:
+        yield from _records(path, data)
+
+
+def _records(path: str, data: FileBytes) -> Iterator[Union[Record, BadRecord]]:
+    """The records in the bytes of a file."""
     ends = None if data.packed else file_bytes.size(path)
     number = offset = 0
     is_reported = False  # Whether the end of a broken stream was reported.
@@ -143,7 +152,8 @@ def _bad_as_a_whole(path: str) -> Optional[str]:
     if packed and not looks_packed:
         return f"the file is not GZIP, but its name ends in .gz or .gzip{_is_it_one(path)}"
     if looks_packed and not packed:
-        start = FileBytes(path).at(0, HEADER)
+        with contextlib.closing(FileBytes(path)) as data:
+            start = data.at(0, HEADER)
         if size > 2 and framing.length_of(start) is None and start[2:3] == b"\x08":
             return f"the file is GZIP, but its name does not end in .gz or .gzip{_is_it_one(path)}"
     return None

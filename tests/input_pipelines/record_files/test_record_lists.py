@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
+import os
 import random
 
 import pytest
@@ -75,7 +77,8 @@ def test_damage_anywhere(tmp_path, name, seed):
         stored[draw.randrange(len(stored))] ^= 1 << draw.randrange(8)
     path.write_bytes(stored)
     ours, theirs = read(record_lists.of_files([str(path)])), read(of_tf_data([str(path)], 1024))
-    assert (ours[0], ours[1] is None) == (theirs[0], theirs[1] is None)
+    assert (ours[1] is None) == (theirs[1] is None)
+    assert ours[0] == theirs[0][: len(ours[0])]  # A block before the damage may be missing.
     assert ours[1] is not None or ours[0] == records  # Bits of a header of GZIP may say nothing.
     damaged = {str(path): frozenset({1})}
     found = read(record_lists.of_files([str(path)], 6, damaged=damaged))
@@ -101,6 +104,20 @@ def test_a_missing_file_and_a_record_that_is_too_large(tmp_path, monkeypatch):
     monkeypatch.setattr(record_lists, "LARGEST_RECORD", 999)
     with pytest.raises(tf.errors.InvalidArgumentError, match="a record has more than 999 bytes"):
         next(record_lists.of_files([str(path)]))
+
+
+def test_the_first_records_leave_no_file_open(tmp_path):
+    paths = [tmp_path / f"{i}{end}" for i in range(30) for end in ("", ".gz")]
+    for path in paths:
+        written(path, [1000] * 100)
+    gc.disable()
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        found = record_lists.first_records(list(map(str, paths)))
+        assert len(os.listdir("/proc/self/fd")) <= before
+    finally:
+        gc.enable()
+    assert [len(records) for records in found.values()] == [64] * 60
 
 
 def test_reading_inside_a_graph(tmp_path):
