@@ -15,6 +15,7 @@ has the CPU milliseconds of reading 500 records.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -135,7 +136,7 @@ def main() -> int:
     writing.write_examples(small, rows(500, seed=0))
     readers = {"blocks": count_blocks, "lists": count_lists}
     small_cpu = {
-        name: [cpu_of(lambda: reader([small])) for _ in range(20)]  # noqa: B023
+        name: [cpu_of(functools.partial(reader, [small])) for _ in range(20)]
         for name, reader in readers.items()
     }
     line = {

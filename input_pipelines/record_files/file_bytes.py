@@ -71,7 +71,7 @@ class FileBytes:
 
     Args:
       path: the file; GZIP if its name ends in .gz or .gzip.
-      chunk: how many bytes of a plain file are read at a time.
+      chunk: how many bytes of a plain file are read, and of a GZIP file unpacked, at a time.
 
     Attributes:
       packed: whether the file is GZIP.

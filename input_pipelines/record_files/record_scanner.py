@@ -82,7 +82,7 @@ class BadRecord(NamedTuple):
 def scan(path: str, *, chunk: int = CHUNK) -> Generator[Union[Record, BadRecord], None, None]:
     """All records of a file in their order, good and bad. The file is closed with the generator.
 
-    `chunk` is how many bytes of a plain file are read at a time.
+    `chunk`: see `FileBytes`.
     """
     file_problem = _bad_as_a_whole(path)
     if file_problem is not None:
